@@ -1,0 +1,48 @@
+/* Heap memory. All of Headrace's own allocations go through here so that a debug build can prove
+ * that steady state allocates nothing: a thread that calls hr_mem_steady_enter() aborts on the
+ * next allocation (builds with -Dsteady_check=true; otherwise the marks cost nothing).
+ * Memory that codec libraries allocate inside themselves is not seen; docs/threads.md lists it. */
+#ifndef HR_BASE_MEM_H
+#define HR_BASE_MEM_H
+
+#include "base/base.h"
+
+/* All return NULL when out of memory (or when the size overflows), never abort. */
+void *hr_alloc(size_t bytes) HR_MUST_CHECK;
+void *hr_alloc_zero(size_t count, size_t item_bytes) HR_MUST_CHECK;
+void *hr_realloc(void *ptr, size_t count, size_t item_bytes) HR_MUST_CHECK;
+void *hr_alloc_aligned(size_t align, size_t bytes) HR_MUST_CHECK; /* contents undefined */
+char *hr_strdup(const char *s) HR_MUST_CHECK;
+char *hr_strndup(const char *s, size_t n) HR_MUST_CHECK;
+char *hr_asprintf(const char *fmt, ...) HR_MUST_CHECK HR_PRINTF(1, 2);
+void hr_free(void *ptr); /* NULL is fine; frees all of the above */
+
+/* Marks the calling thread as steady (counts nest) or excuses a known rare path inside it. */
+#ifdef HR_STEADY_CHECK
+void hr_mem_steady_enter(void);
+void hr_mem_steady_leave(void);
+#else
+static inline void hr_mem_steady_enter(void)
+{
+}
+static inline void hr_mem_steady_leave(void)
+{
+}
+#endif
+
+/* A bump allocator over one block, reset at once: scratch for a worker, or for a parse. */
+struct hr_arena {
+    uint8_t *base;
+    size_t bytes, used, peak;
+};
+
+int hr_arena_init(struct hr_arena *arena, size_t bytes) HR_MUST_CHECK;
+void hr_arena_finish(struct hr_arena *arena);
+/* 64-byte aligned; NULL when full, which callers report as HR_E_LIMIT. */
+void *hr_arena_take(struct hr_arena *arena, size_t bytes) HR_MUST_CHECK;
+static inline void hr_arena_reset(struct hr_arena *arena)
+{
+    arena->used = 0;
+}
+
+#endif
