@@ -1,0 +1,129 @@
+/* A media field's way from stored bytes to the slot: decode, ops, output. This is all that the
+ * pipeline knows of codecs.
+ *
+ *   hr_chain_create      once, from the pipeline file: checks ops and output, fixes shapes
+ *   hr_chain_plan        reader thread, once a sample: draws all randomness, decides what to read
+ *                        and how large the result is; pure, no allocation
+ *   hr_context_create    once per worker and chain: decoder state and scratch
+ *   hr_chain_decode      worker: bytes -> result, straight into the slot; no allocation of ours in
+ *                        steady state, no lock, no log
+ */
+#ifndef HR_DECODERS_CHAIN_H
+#define HR_DECODERS_CHAIN_H
+
+#include "base/arg.h"
+#include "base/err.h"
+#include "base/types.h"
+
+struct hr_chain;
+struct hr_context;
+
+/* What the pipeline file says about one media field, and what the dataset holds. Borrowed for the
+ * call to hr_chain_create only. */
+struct hr_chain_spec {
+    enum hr_field_type type; /* IMAGE, VIDEO or AUDIO */
+    const char *field;       /* name, for errors */
+    const char *file;
+    int line, column;
+    const struct hr_call *ops;
+    int op_count;
+    const struct hr_call *options; /* scalar keys of the field; NULL = none */
+    const struct hr_call *output;  /* `output:` table; NULL = defaults */
+    const struct hr_call *clip;    /* `clip:` table; NULL = none */
+    /* bounds over the dataset, for ragged outputs and limits; 0 = not known */
+    uint32_t max_width, max_height;
+    uint64_t max_samples, max_frames;
+    uint32_t max_sample_rate;
+    uint64_t max_bytes; /* largest stored value */
+};
+
+enum { HR_CHAIN_MAX_OUTPUTS = 3 };
+
+/* One array that the chain produces per sample. */
+struct hr_chain_output {
+    char suffix[16];     /* "" for the main one, ".pts", ".lengths" … appended to the field's name */
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    uint32_t dims;
+    uint64_t shape[HR_MAX_DIMS]; /* of one sample; 0 on axes that vary (only when ragged) */
+    bool ragged;                 /* sizes differ: delivered as values + offsets + shapes */
+    uint64_t max_bytes;          /* of one sample */
+};
+
+/* Everything decided about one sample before a byte is read. Plain values: copied, logged and
+ * replayed freely. */
+struct hr_sample_plan {
+    uint64_t shape[HR_CHAIN_MAX_OUTPUTS][4]; /* actual shape of each output, leading dims axes */
+    uint64_t bytes[HR_CHAIN_MAX_OUTPUTS];
+    uint64_t read_off, read_bytes; /* the part of the value that is needed; the whole for now */
+    struct hr_facts facts;
+    union {
+        struct hr_image_plan {
+            int32_t crop_x, crop_y, crop_w, crop_h; /* in the oriented picture; may reach outside
+                                                       it: there the fill colour shows */
+            int32_t out_w, out_h;
+            uint8_t orientation; /* 1..8, to apply */
+            uint8_t flip_h, flip_v;
+            uint8_t filter; /* enum hr_filter */
+            uint8_t scaled; /* decode at reduced size allowed */
+            uint8_t fill[4];
+        } image;
+        struct hr_video_plan {
+            struct hr_image_plan image;
+            uint32_t first_frame, frames, stride;
+            double start_s, fps; /* used when fps > 0: frames by time */
+            uint8_t past_end;
+        } video;
+        struct hr_audio_plan {
+            uint64_t first_sample, sample_count; /* at the source's rate */
+            uint64_t out_samples;                /* after resampling, before padding */
+            uint8_t past_end;
+        } audio;
+    };
+};
+
+int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
+    HR_MUST_CHECK;
+void hr_chain_destroy(struct hr_chain *chain); /* NULL is fine */
+
+int hr_chain_output_count(const struct hr_chain *chain);
+const struct hr_chain_output *hr_chain_output_at(const struct hr_chain *chain, int i);
+
+/* Canonical text of the chain (ops with every default filled in), for the plan digest and `check`. */
+const char *hr_chain_describe(const struct hr_chain *chain);
+
+/* 0, or a sample-scope error (over the pixel limit, past the end under `reject`, facts that make no
+ * sense). stream: the field's index in the plan, separates its randomness. */
+int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, uint64_t value_bytes,
+                  uint64_t seed, uint64_t epoch, uint64_t position, uint32_t stream,
+                  struct hr_sample_plan *plan, struct hr_error *err) HR_MUST_CHECK;
+
+int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)
+    HR_MUST_CHECK;
+void hr_context_destroy(struct hr_context *context); /* NULL is fine */
+
+/* value: the stored bytes [read_off, read_off + read_bytes) of the value, checked already; readable
+ * HR_CHAIN_PADDING bytes past their end. dst[i]: room for plan->bytes[i], 64-byte aligned only for
+ * the main output of non-ragged fields. On failure the contents of dst are undefined.
+ * encoding: enum hr_encoding. Returns 0 or a sample-scope error. */
+enum { HR_CHAIN_PADDING = 64 };
+int hr_chain_decode(const struct hr_chain *chain, struct hr_context *context,
+                    const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
+                    size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS],
+                    struct hr_error *err) HR_MUST_CHECK;
+
+/* ---- pack and inspect ---- */
+
+/* What the bytes are, by content: media type and facts from headers (for audio and video, exact
+ * sample and frame counts: the packets are read). wanted: the type the schema asks for, or NONE to
+ * sniff. verify: also decode it whole and report damage. HR_E_FORMAT, HR_E_TRUNCATED, HR_E_DECODE,
+ * HR_E_LIMIT with reason. */
+int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type wanted, bool verify,
+                     enum hr_field_type *type, struct hr_facts *facts, struct hr_error *err)
+    HR_MUST_CHECK;
+
+/* Sniffs content alone from the first bytes; HR_MEDIA_UNKNOWN when it is none of ours. */
+enum hr_media_format hr_media_sniff(const uint8_t *bytes, size_t count);
+enum hr_field_type hr_media_format_type(enum hr_media_format format);
+
+#endif

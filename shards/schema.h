@@ -1,0 +1,43 @@
+/* A dataset's schema: named, typed fields, the same for every record. */
+#ifndef HR_SHARDS_SCHEMA_H
+#define HR_SHARDS_SCHEMA_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* Compression of a field's values in shared blocks; media and large values stay HR_CODEC_NONE. */
+enum hr_codec { HR_CODEC_NONE = 0, HR_CODEC_LZ4 = 1, HR_CODEC_LZ4HC = 2 };
+
+/* How a value's bytes are stored. Appended to, never renumbered. */
+enum hr_encoding {
+    HR_ENCODING_AS_IS = 0,
+    HR_ENCODING_REPACKED_JPEG = 1, /* reserved: docs/formats/repacked-jpeg.md */
+    HR_ENCODING_REPACKED_PNG = 2,  /* reserved */
+    HR_ENCODING_PACKETS = 3,       /* reserved: media packets in decode order */
+};
+
+struct hr_schema_field {
+    char name[HR_NAME_BYTES];
+    enum hr_field_type type;
+    enum hr_dtype dtype;          /* tokens, tensor; else NONE */
+    uint32_t dims;                /* tensor with a fixed shape; 0 = per record */
+    uint64_t shape[HR_MAX_DIMS];
+    enum hr_codec codec;
+};
+
+struct hr_schema {
+    struct hr_schema_field fields[HR_MAX_FIELDS];
+    uint32_t field_count;
+    /* Class names where a scalar field holds indices into them (folder of class folders);
+     * class_field = -1 when there are none. Owned by whoever owns the schema. */
+    int class_field;
+    char **classes;
+    uint32_t class_count;
+};
+
+int hr_schema_find(const struct hr_schema *schema, const char *name); /* index or -1 */
+
+/* Names are [A-Za-z0-9_.-], start with a letter or _, are unique; types and shapes make sense. */
+int hr_schema_check(const struct hr_schema *schema, struct hr_error *err) HR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,66 @@
+/* The pipeline file (YAML, JSON being a subset) as checked structs. Top-level keys are checked here;
+ * ops, outputs and clips are handed on as calls with line and column for those who own them.
+ * docs/pipeline-file.md lists every key. */
+#ifndef HR_CONF_CONF_H
+#define HR_CONF_CONF_H
+
+#include "base/arg.h"
+#include "base/err.h"
+
+enum hr_conf_order { HR_CONF_ORDER_FULL, HR_CONF_ORDER_WINDOW, HR_CONF_ORDER_NONE };
+enum hr_conf_last { HR_CONF_LAST_DROP, HR_CONF_LAST_PAD, HR_CONF_LAST_WRAP, HR_CONF_LAST_KEEP };
+enum hr_conf_bad { HR_CONF_BAD_SUBSTITUTE, HR_CONF_BAD_MASK, HR_CONF_BAD_FAIL };
+enum hr_conf_io { HR_CONF_IO_AUTO, HR_CONF_IO_CACHED, HR_CONF_IO_DIRECT };
+
+struct hr_conf_dataset {
+    const char *path;
+    double weight; /* 1 when absent */
+    int line, column;
+};
+
+struct hr_conf_field {
+    const char *name;
+    int line, column;
+    struct hr_call *ops; /* in order */
+    int op_count;
+    struct hr_call options;  /* scalar and list keys beside ops: max_bytes, start, channels … */
+    struct hr_call *tables;  /* mapping keys beside ops: output, clip, log_mel … by their key */
+    int table_count;
+};
+
+struct hr_conf {
+    const char *file; /* as given, or "<config>" for text */
+    struct hr_conf_dataset *datasets;
+    int dataset_count;
+    uint64_t seed;
+    uint64_t batch;
+    enum hr_conf_order order;
+    uint64_t window_block_records, window_open_blocks; /* `order: {window: {block:…, open:…}}`; 0 = default */
+    enum hr_conf_last last;
+    enum hr_conf_bad bad_records;
+    double bad_budget;          /* share of samples, default 0.001 */
+    uint64_t bad_consecutive;   /* default 100 */
+    int64_t slots;              /* default 4 */
+    int64_t workers;            /* 0 = auto */
+    const char *reader;         /* "auto" when absent */
+    enum hr_conf_io io;
+    uint64_t read_ahead_bytes;  /* bytes in flight; 0 = auto */
+    double storage_deadline_s;  /* default 60 */
+    int64_t epochs;             /* 0 = without end */
+    int batch_line, seed_line;  /* where they were written, for errors found later; 0 = default */
+    struct hr_conf_field *fields; /* none given: every field of the dataset, with defaults */
+    int field_count;
+    struct hr_conf_private *memory; /* owns all strings and arrays */
+};
+
+/* Parses a file, or text (file then only names it in errors). Relative dataset paths are taken from
+ * the file's folder (for text: the working directory). On error nothing is left to free. */
+int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err) HR_MUST_CHECK;
+int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
+                  struct hr_error *err) HR_MUST_CHECK;
+void hr_conf_finish(struct hr_conf *conf);
+
+/* The table of that key, or NULL. */
+const struct hr_call *hr_conf_field_table(const struct hr_conf_field *field, const char *key);
+
+#endif
