@@ -61,7 +61,11 @@ struct hr_sample_plan {
         struct hr_image_plan {
             int32_t crop_x, crop_y, crop_w, crop_h; /* in the oriented picture; may reach outside
                                                        it: there the fill colour shows */
-            int32_t out_w, out_h;
+            int32_t out_w, out_h; /* delivered */
+            /* A crop after the resize: the box is resized to full_out_w x full_out_h and the
+             * window of out_w x out_h at (out_x, out_y) of that is delivered; it may reach outside,
+             * where the fill colour shows. full_out_w == 0: no window. All before the flips. */
+            int32_t full_out_w, full_out_h, out_x, out_y;
             uint8_t orientation; /* 1..8, to apply */
             uint8_t flip_h, flip_v;
             uint8_t filter; /* enum hr_filter */

@@ -26,7 +26,11 @@ struct hr_resample; /* one per worker: coefficient tables and row ring, sized by
 
 struct hr_resample_job {
     uint32_t in_w, in_h;   /* rows pushed: in_h rows of in_w pixels */
-    uint32_t out_w, out_h;
+    uint32_t out_w, out_h; /* written to dst */
+    /* A window of a larger resize: the in_w x in_h box is resized to full_out_w x full_out_h, and
+     * only [out_x, out_x + out_w) x [out_y, out_y + out_h) of that (before the flips) is computed.
+     * full_out_w == 0: no window, the resize is to out_w x out_h. The window is inside. */
+    uint32_t full_out_w, full_out_h, out_x, out_y;
     uint32_t channels;     /* 1 or 3, interleaved u8, both in and out */
     enum hr_filter filter;
     bool flip_h, flip_v;
@@ -51,7 +55,8 @@ int hr_resample_begin(struct hr_resample *resample, const struct hr_resample_job
 /* The first and last source rows that any output row needs (nearest and tall shrinks may skip some
  * at the edges): the decoder may leave the others undecoded and start pushing at *first. */
 void hr_resample_rows_needed(const struct hr_resample *resample, uint32_t *first, uint32_t *last);
-/* Pushes one row, in_w * channels bytes, readable 64 bytes past its end. */
+/* Pushes one row, in_w * channels bytes, readable 64 bytes past its end. Of a windowed job only the
+ * columns under the window's filter support have to hold pixels; the others count for nothing. */
 void hr_resample_push(struct hr_resample *resample, const uint8_t *row);
 bool hr_resample_done(const struct hr_resample *resample); /* every output row is written */
 
