@@ -1,0 +1,110 @@
+/* Chains by media type: picks the table of the field's media and keeps what is common to all three
+ * (outputs, description, clearing the plan). */
+#include "decoders/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "decoders/chain_media.h"
+
+static const struct hr_chain_media *media_of(enum hr_field_type type)
+{
+    switch (type) {
+    case HR_FIELD_IMAGE:
+        return &hr_image_chain_media;
+    case HR_FIELD_VIDEO:
+        return &hr_video_chain_media;
+    case HR_FIELD_AUDIO:
+        return &hr_audio_chain_media;
+    default:
+        return NULL;
+    }
+}
+
+int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
+{
+    const struct hr_chain_media *media = media_of(spec->type);
+    struct hr_chain *chain = NULL;
+
+    if (!media)
+        return hr_fail(err, HR_E_INTERNAL, "a field of type %s has no decoder chain",
+                       hr_field_type_name(spec->type));
+    int ret = media->create(spec, &chain, err);
+    if (ret < 0) {
+        if (err && !err->file[0])
+            hr_error_at_file(err, spec->file, spec->line, spec->column);
+        if (err && !err->field[0] && spec->field)
+            hr_error_at_value(err, NULL, err->record, spec->field, err->offset);
+        return ret;
+    }
+    chain->media = media;
+    snprintf(chain->field, sizeof(chain->field), "%s", spec->field ? spec->field : "");
+    *out = chain;
+    return 0;
+}
+
+void hr_chain_destroy(struct hr_chain *chain)
+{
+    if (!chain)
+        return;
+    hr_free(chain->description);
+    chain->description = NULL;
+    chain->media->destroy(chain);
+}
+
+int hr_chain_output_count(const struct hr_chain *chain)
+{
+    return chain->output_count;
+}
+
+const struct hr_chain_output *hr_chain_output_at(const struct hr_chain *chain, int i)
+{
+    HR_ASSERT(i >= 0 && i < chain->output_count);
+    return &chain->outputs[i];
+}
+
+const char *hr_chain_describe(const struct hr_chain *chain)
+{
+    return chain->description;
+}
+
+int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, uint64_t value_bytes,
+                  uint64_t seed, uint64_t epoch, uint64_t position, uint32_t stream,
+                  struct hr_sample_plan *plan, struct hr_error *err)
+{
+    struct hr_draw_key key = {
+        .seed = seed, .epoch = epoch, .position = position, .stream = stream};
+
+    memset(plan, 0, sizeof(*plan));
+    plan->facts = *facts;
+    plan->read_bytes = value_bytes;
+    return chain->media->plan(chain, &key, value_bytes, plan, err);
+}
+
+int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)
+{
+    struct hr_context *context = NULL;
+    int ret = chain->media->context_create(chain, &context, err);
+
+    if (ret < 0)
+        return ret;
+    context->media = chain->media;
+    *out = context;
+    return 0;
+}
+
+void hr_context_destroy(struct hr_context *context)
+{
+    if (context)
+        context->media->context_destroy(context);
+}
+
+int hr_chain_decode(const struct hr_chain *chain, struct hr_context *context,
+                    const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
+                    size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS],
+                    struct hr_error *err)
+{
+    HR_ASSERT(context->media == chain->media);
+    return chain->media->decode(chain, context, plan, encoding, value, value_bytes, dst, err);
+}

@@ -1,0 +1,52 @@
+/* What each media (image, video, audio) implements of a chain, and the common heads of its chain and
+ * context objects. chain.c dispatches over the three tables; a media's private structs begin with
+ * these heads. */
+#ifndef HR_DECODERS_CHAIN_MEDIA_H
+#define HR_DECODERS_CHAIN_MEDIA_H
+
+#include "decoders/chain.h"
+
+struct hr_chain_media;
+
+/* Head of a media's chain; constant after create, shared by all threads. */
+struct hr_chain {
+    const struct hr_chain_media *media;
+    int output_count;
+    struct hr_chain_output outputs[HR_CHAIN_MAX_OUTPUTS];
+    char *description; /* canonical text with every default filled in; hr_free'd by chain.c */
+    char field[HR_NAME_BYTES];
+};
+
+/* Head of a worker's context. */
+struct hr_context {
+    const struct hr_chain_media *media;
+};
+
+/* What one sample's randomness is drawn from; an op's stream is stream * 256 + its index. */
+struct hr_draw_key {
+    uint64_t seed, epoch, position;
+    uint32_t stream;
+};
+
+struct hr_chain_media {
+    const char *name;
+    /* The chain that is returned has outputs, output_count and description filled; media and field
+     * are set by chain.c. On failure nothing is left. */
+    int (*create)(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err);
+    void (*destroy)(struct hr_chain *chain); /* description is freed before */
+    /* plan arrives zeroed, with facts set and read_bytes = value_bytes. */
+    int (*plan)(const struct hr_chain *chain, const struct hr_draw_key *key, uint64_t value_bytes,
+                struct hr_sample_plan *plan, struct hr_error *err);
+    int (*context_create)(const struct hr_chain *chain, struct hr_context **out,
+                          struct hr_error *err);
+    void (*context_destroy)(struct hr_context *context);
+    int (*decode)(const struct hr_chain *chain, struct hr_context *context,
+                  const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
+                  size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS], struct hr_error *err);
+};
+
+extern const struct hr_chain_media hr_image_chain_media; /* image_chain.c */
+extern const struct hr_chain_media hr_video_chain_media; /* video_chain.c */
+extern const struct hr_chain_media hr_audio_chain_media; /* audio_chain.c */
+
+#endif

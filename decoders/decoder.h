@@ -1,0 +1,74 @@
+/* What a decoder offers, and the registry of them. A decoder is one .c file and one line in
+ * registry.c; nothing else knows it by name.
+ *
+ *   sniff      first bytes -> format; the registry asks in order, the first yes wins
+ *   measure    whole value -> facts, from headers alone (audio and video: packets are read)
+ *   image      decoding of pictures, NULL for audio and video (their chains drive FFmpeg)
+ *
+ * Threading: a decoder's state belongs to one worker; nothing is shared. */
+#ifndef HR_DECODERS_DECODER_H
+#define HR_DECODERS_DECODER_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+/* Limits on one picture, checked at its header, before anything is allocated. */
+#define HR_IMAGE_MAX_PIXELS UINT64_C(178000000)
+/* Whole-picture memory that a decoder may take beside the pixels (progressive coefficients). */
+#define HR_IMAGE_MAX_COEFFICIENT_BYTES (UINT64_C(1) << 30)
+
+enum hr_decoder_ability {
+    HR_DECODER_REGION = 1 << 0, /* decodes a box for less than the whole */
+    HR_DECODER_SCALED = 1 << 1, /* decodes at 1/2, 1/4, 1/8 for less */
+};
+
+/* One picture's box to decode. Rows of the box come out from top to bottom through push. */
+struct hr_image_request {
+    const uint8_t *bytes;
+    size_t count;
+    uint32_t x, y, w, h;     /* inside the stored (not oriented) picture */
+    uint32_t picture_w, picture_h; /* as planned; a picture that differs is HR_E_DECODE */
+    uint32_t channels;       /* 1: gray, 3: RGB */
+    uint32_t max_shrink;     /* 1, 2, 4, 8: how much smaller the decoder may make it */
+    /* Called once before the first row, with the shrink taken: the pushed rows are then those of
+     * the box [floor(x/s), ceil((x+w)/s)) x …  0 or an error that ends the decode. */
+    int (*begin)(void *user, uint32_t shrink, uint32_t box_w, uint32_t box_h,
+                 struct hr_error *err);
+    /* row: box_w * channels bytes, readable 64 past the end. False = no more rows are needed. */
+    bool (*push)(void *user, const uint8_t *row);
+    void *user;
+};
+
+struct hr_image_decoder {
+    /* State of one worker. max_width: widest picture expected, 0 = not known. */
+    int (*create)(uint32_t max_width, void **state);
+    void (*destroy)(void *state);
+    int (*decode)(void *state, const struct hr_image_request *request, struct hr_error *err);
+};
+
+struct hr_decoder {
+    const char *name;
+    enum hr_field_type type;
+    enum hr_media_format format; /* UNKNOWN: several; sniff says which */
+    unsigned abilities;          /* enum hr_decoder_ability */
+    enum hr_media_format (*sniff)(const uint8_t *bytes, size_t count);
+    int (*measure)(const uint8_t *bytes, size_t count, bool verify, struct hr_facts *facts,
+                   struct hr_error *err);
+    const struct hr_image_decoder *image;
+};
+
+/* The decoder that takes these bytes, or NULL; *format (may be NULL) is what they are. */
+const struct hr_decoder *hr_decoder_find(const uint8_t *bytes, size_t count,
+                                         enum hr_media_format *format);
+/* Decoders by index, for listings and per-worker states; NULL past the end. */
+const struct hr_decoder *hr_decoder_at(int i);
+int hr_decoder_index(const struct hr_decoder *decoder);
+enum { HR_DECODER_MAX = 16 };
+
+extern const struct hr_decoder hr_decoder_jpeg, hr_decoder_png, hr_decoder_webp;
+extern const struct hr_decoder hr_decoder_gif, hr_decoder_bmp, hr_decoder_tiff, hr_decoder_avif;
+
+/* Width, height and pixel limit of a picture. HR_E_LIMIT or HR_E_DECODE with the reason. */
+int hr_image_check_size(uint64_t width, uint64_t height, struct hr_error *err) HR_MUST_CHECK;
+
+#endif
