@@ -1,0 +1,122 @@
+"""The command-line frame: help, manual pages, completions, wrong usage."""
+import os
+import shutil
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = os.environ.get("HEADRACE_BIN", str(ROOT / "build" / "tools" / "headrace"))
+
+
+def run(*args, **kw):
+    return subprocess.run([BIN, *args], capture_output=True, text=True, timeout=60, **kw)
+
+
+def commands():
+    names, listing = [], False
+    for line in run("help").stdout.splitlines():
+        if line == "Commands:":
+            listing = True
+        elif listing and not line.strip():
+            break
+        elif listing and line[2] != " ":
+            names.append(line.split()[0])
+    return names
+
+
+class Help(unittest.TestCase):
+    def test_no_command_is_wrong_usage_and_shows_the_commands(self):
+        r = run()
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("Commands:", r.stderr)
+        self.assertEqual(r.stdout, "")
+
+    def test_version(self):
+        r = run("--version")
+        self.assertEqual(r.returncode, 0)
+        self.assertRegex(r.stdout, r"^headrace \d+\.\d+\.\d+\n$")
+
+    def test_every_command_explains_itself(self):
+        for name in commands():
+            with self.subTest(name):
+                r = run(name, "--help")
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertTrue(r.stdout.startswith(f"usage: headrace {name} "))
+                self.assertIn("\nExit codes:\n", r.stdout)
+                self.assertIn("\nExample:\n", r.stdout)
+                self.assertEqual(r.stdout, run("help", name).stdout)
+                self.assertLessEqual(max(map(len, r.stdout.splitlines())), 100)
+
+    def test_manual_pages_are_clean_roff(self):
+        tool = shutil.which("groff")
+        if not tool:
+            self.skipTest("no groff here")
+        for args in [[]] + [[n] for n in commands()]:
+            with self.subTest(args):
+                page = run("help", "--man", *args).stdout
+                r = subprocess.run([tool, "-man", "-Tascii", "-ww", "-z"], input=page,
+                                   capture_output=True, text=True)
+                self.assertEqual(r.stderr, "")
+
+    def test_completion_scripts_parse(self):
+        for shell in ["bash", "zsh", "fish"]:
+            with self.subTest(shell):
+                r = run("completions", shell)
+                self.assertEqual(r.returncode, 0)
+                if not shutil.which(shell):
+                    continue
+                check = subprocess.run([shell, "-n"], input=r.stdout, capture_output=True, text=True)
+                self.assertEqual(check.stderr, "")
+
+    def test_bash_completes_commands_and_options(self):
+        script = run("completions", "bash").stdout + (
+            '\nCOMP_WORDS=(headrace he) COMP_CWORD=1; _headrace; echo "${COMPREPLY[*]}"'
+            '\nCOMP_WORDS=(headrace help --ma) COMP_CWORD=2; _headrace; echo "${COMPREPLY[*]}"')
+        r = subprocess.run(["bash"], input=script, capture_output=True, text=True)
+        self.assertEqual(r.stdout.splitlines(), ["help", "--man"], r.stderr)
+
+
+class WrongUsage(unittest.TestCase):
+    def wrong(self, args, words):
+        r = run(*args)
+        self.assertEqual(r.returncode, 2, r.stderr)
+        self.assertEqual(r.stdout, "")
+        self.assertIn(words, r.stderr)
+
+    def test_unknown_command_names_the_nearest(self):
+        self.wrong(["hlep"], "did you mean 'help'")
+
+    def test_unknown_command_without_a_near_one(self):
+        self.wrong(["zzzzzzzz"], "--help")
+
+    def test_unknown_option_names_the_nearest(self):
+        self.wrong(["help", "--mna"], "did you mean --man?")
+
+    def test_unknown_letter(self):
+        self.wrong(["help", "-Z"], "unknown option -Z")
+
+    def test_value_for_a_flag(self):
+        self.wrong(["help", "--man=yes"], "takes no value")
+
+    def test_missing_argument(self):
+        self.wrong(["completions"], "SHELL is missing")
+
+    def test_one_argument_too_many(self):
+        self.wrong(["help", "help", "more"], "'more' is one argument too many")
+
+    def test_after_two_dashes_all_are_arguments(self):
+        self.wrong(["help", "--", "--man"], "no command '--man'")
+
+    def test_unknown_shell(self):
+        self.wrong(["completions", "tcsh"], "one of: bash, zsh, fish")
+
+    def test_closed_standard_output_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            r = subprocess.run([BIN, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(r.returncode, 3)
+        self.assertIn("No space left", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
