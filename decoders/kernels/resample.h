@@ -52,11 +52,14 @@ int hr_resample_reserve(struct hr_resample *resample, uint32_t max_in_w, uint32_
                         uint32_t max_out_w, uint32_t max_out_h) HR_MUST_CHECK;
 int hr_resample_begin(struct hr_resample *resample, const struct hr_resample_job *job) HR_MUST_CHECK;
 
-/* The first and last source rows that any output row needs (nearest and tall shrinks may skip some
- * at the edges): the decoder may leave the others undecoded and start pushing at *first. */
+/* The first and last source rows that any output row needs (windows, nearest and tall shrinks skip
+ * some at the edges). The decoder leaves the others undecoded: the first row pushed IS row *first. */
 void hr_resample_rows_needed(const struct hr_resample *resample, uint32_t *first, uint32_t *last);
-/* Pushes one row, in_w * channels bytes, readable 64 bytes past its end. Of a windowed job only the
- * columns under the window's filter support have to hold pixels; the others count for nothing. */
+/* Likewise for columns: what a pushed row holds outside of them has no influence. Rows are still
+ * addressed from column 0, but only from column *first up to 64 bytes past column *last is read. */
+void hr_resample_cols_needed(const struct hr_resample *resample, uint32_t *first, uint32_t *last);
+/* Pushes the next row, in_w * channels bytes, readable 64 bytes past its last needed column. Rows
+ * after the last needed one are ignored. */
 void hr_resample_push(struct hr_resample *resample, const uint8_t *row);
 bool hr_resample_done(const struct hr_resample *resample); /* every output row is written */
 
