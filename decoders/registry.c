@@ -7,6 +7,7 @@
 #include "decoders/decoder.h"
 
 static const struct hr_decoder *const decoders[] = {
+    &hr_decoder_jpeg,
     &hr_decoder_gif,
     &hr_decoder_bmp,
     &hr_decoder_tiff,

@@ -22,6 +22,19 @@ void hr_mem_steady_leave(void)
     steady_depth--;
 }
 
+int hr_mem_steady_pause(void)
+{
+    int depth = steady_depth;
+
+    steady_depth = 0;
+    return depth;
+}
+
+void hr_mem_steady_resume(int depth)
+{
+    steady_depth = depth;
+}
+
 static void check_steady(void)
 {
     HR_ASSERT(steady_depth == 0 && "allocation in steady state");

@@ -17,11 +17,21 @@ char *hr_strndup(const char *s, size_t n) HR_MUST_CHECK;
 char *hr_asprintf(const char *fmt, ...) HR_MUST_CHECK HR_PRINTF(1, 2);
 void hr_free(void *ptr); /* NULL is fine; frees all of the above */
 
-/* Marks the calling thread as steady (counts nest) or excuses a known rare path inside it. */
+/* Marks the calling thread as steady (counts nest). pause and resume excuse a known rare path,
+ * steady or not: int depth = hr_mem_steady_pause(); … hr_mem_steady_resume(depth). */
 #ifdef HR_STEADY_CHECK
 void hr_mem_steady_enter(void);
 void hr_mem_steady_leave(void);
+int hr_mem_steady_pause(void);
+void hr_mem_steady_resume(int depth);
 #else
+static inline int hr_mem_steady_pause(void)
+{
+    return 0;
+}
+static inline void hr_mem_steady_resume(int depth)
+{
+}
 static inline void hr_mem_steady_enter(void)
 {
 }

@@ -1,0 +1,44 @@
+/* Reads the orientation out of an EXIF block (TIFF 6.0 directory layout; EXIF 2.32, section 4.6.4).
+ * Strict: wrong type, count or range is no orientation at all. */
+#include "decoders/exif.h"
+
+#include <string.h>
+
+enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, ENTRY_BYTES = 12 };
+
+static uint32_t load16(const uint8_t *p, bool big)
+{
+    return big ? (uint32_t)(p[0] << 8 | p[1]) : hr_load_le16(p);
+}
+
+static uint32_t load32(const uint8_t *p, bool big)
+{
+    return big ? load16(p, true) << 16 | load16(p + 2, true) : hr_load_le32(p);
+}
+
+uint32_t hr_exif_orientation(const uint8_t *tiff, size_t count)
+{
+    if (count >= 6 && memcmp(tiff, "Exif\0\0", 6) == 0) {
+        tiff += 6;
+        count -= 6;
+    }
+    if (count < 8)
+        return 0;
+    bool big = memcmp(tiff, "MM\0\x2a", 4) == 0;
+    if (!big && memcmp(tiff, "II\x2a\0", 4) != 0)
+        return 0;
+    size_t off = load32(tiff + 4, big);
+    if (off > count - 2 || count - off < 2)
+        return 0;
+    size_t entries = load16(tiff + off, big);
+    off += 2;
+    for (size_t i = 0; i < entries && count - off >= ENTRY_BYTES; i++, off += ENTRY_BYTES) {
+        const uint8_t *e = tiff + off;
+        if (load16(e, big) != TAG_ORIENTATION)
+            continue;
+        uint32_t value = load16(e + 8, big);
+        bool sane = load16(e + 2, big) == TYPE_SHORT && load32(e + 4, big) == 1;
+        return sane && value >= 1 && value <= 8 ? value : 0;
+    }
+    return 0;
+}

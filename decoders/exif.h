@@ -1,0 +1,11 @@
+/* The one EXIF tag that changes pixels: orientation. */
+#ifndef HR_DECODERS_EXIF_H
+#define HR_DECODERS_EXIF_H
+
+#include "base/base.h"
+
+/* tiff: an EXIF block from its byte-order mark on (an "Exif\0\0" before it is skipped). The
+ * orientation 1..8 of its first directory, or 0 when there is none or the block makes no sense. */
+uint32_t hr_exif_orientation(const uint8_t *tiff, size_t count);
+
+#endif

@@ -1,0 +1,228 @@
+/* images: a region decoded is the full decode cropped, bit for bit. */
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <jpeglib.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "decoders/chain.h"
+#include "decoders/decoder.h"
+#include "decoders/pixels.h"
+#include "lib/shared.h"
+
+/* ---- the reference: libjpeg, nothing else ---- */
+
+struct escape {
+    struct jpeg_error_mgr pub;
+    jmp_buf out;
+};
+
+static void on_error(j_common_ptr cinfo)
+{
+    longjmp(((struct escape *)cinfo->err)->out, 1);
+}
+
+static void on_message(j_common_ptr cinfo, int level)
+{
+    if (level < 0)
+        cinfo->err->num_warnings++;
+}
+
+struct picture {
+    uint8_t *rgb;
+    uint32_t w, h;
+    long warnings;
+};
+
+static bool decode_whole(const uint8_t *bytes, size_t count, int shrink, struct picture *p)
+{
+    struct jpeg_decompress_struct c;
+    struct escape err;
+
+    *p = (struct picture){0};
+    c.err = jpeg_std_error(&err.pub);
+    err.pub.error_exit = on_error;
+    err.pub.emit_message = on_message;
+    jpeg_create_decompress(&c);
+    if (setjmp(err.out)) {
+        jpeg_destroy_decompress(&c);
+        hr_free(p->rgb);
+        p->rgb = NULL;
+        return false;
+    }
+    jpeg_mem_src(&c, bytes, count);
+    jpeg_read_header(&c, TRUE);
+    if ((uint64_t)c.image_width * c.image_height > 100000000)
+        on_error((j_common_ptr)&c);
+    c.out_color_space = c.num_components == 4 ? JCS_CMYK : JCS_RGB;
+    c.dct_method = JDCT_ISLOW;
+    c.scale_num = 8 / (unsigned)shrink;
+    c.scale_denom = 8;
+    jpeg_start_decompress(&c);
+    p->w = c.output_width;
+    p->h = c.output_height;
+    size_t stride = (size_t)p->w * (size_t)c.output_components;
+    p->rgb = hr_alloc(stride * p->h + 64);
+    while (c.output_scanline < p->h) {
+        uint8_t *row = p->rgb + c.output_scanline * stride;
+        jpeg_read_scanlines(&c, &row, 1);
+    }
+    if (c.output_components == 4)
+        hr_pixels_cmyk_to_rgb(p->rgb, p->rgb, (size_t)p->w * p->h);
+    jpeg_finish_decompress(&c);
+    p->warnings = err.pub.num_warnings;
+    jpeg_destroy_decompress(&c);
+    return true;
+}
+
+/* ---- boxes ---- */
+
+struct expected {
+    const struct picture *whole;
+    uint32_t x, y, w, h, row;
+    bool same;
+};
+
+static int begin_box(void *user, uint32_t shrink, uint32_t w, uint32_t h, struct hr_error *err)
+{
+    struct expected *e = user;
+
+    e->x /= shrink;
+    e->y /= shrink;
+    e->w = w;
+    e->h = h;
+    e->same = e->x + w <= e->whole->w && e->y + h <= e->whole->h;
+    return 0;
+}
+
+static bool push_box(void *user, const uint8_t *row)
+{
+    struct expected *e = user;
+
+    if (e->same && e->row < e->h)
+        e->same = memcmp(row, e->whole->rgb + ((size_t)(e->y + e->row) * e->whole->w + e->x) * 3,
+                         (size_t)e->w * 3) == 0;
+    e->row++;
+    return true;
+}
+
+static void *jpeg_state;
+static long files, boxes;
+static struct hr_rng rng;
+
+static uint32_t pick(uint32_t n)
+{
+    return (uint32_t)hr_rng_below(&rng, n);
+}
+
+/* Boxes of all sizes, often at edges, often one pixel. */
+static void pick_side(uint32_t side, uint32_t *at, uint32_t *length)
+{
+    switch (pick(6)) {
+    case 0:
+        *length = 1;
+        break;
+    case 1:
+        *length = side;
+        break;
+    case 2:
+        *length = 1 + pick(side < 20 ? side : 20);
+        break;
+    default:
+        *length = 1 + pick(side);
+    }
+    *at = pick(side - *length + 1);
+    if (pick(8) == 0)
+        *at = pick(2) ? 0 : side - *length;
+}
+
+static void check_boxes(const char *path, const uint8_t *bytes, size_t count, int shrink, int n)
+{
+    struct picture whole, plain;
+
+    if (!decode_whole(bytes, count, shrink, &whole))
+        return;
+    assert_true(decode_whole(bytes, count, 1, &plain));
+    for (int i = 0; i < n && whole.warnings == 0; i++) {
+        struct hr_image_request r = {.bytes = bytes, .count = count, .picture_w = plain.w,
+                                     .picture_h = plain.h, .channels = 3,
+                                     .max_shrink = (uint32_t)shrink,
+                                     .begin = begin_box, .push = push_box};
+        struct hr_error err = HR_ERROR_INIT;
+        pick_side(plain.w, &r.x, &r.w);
+        pick_side(plain.h, &r.y, &r.h);
+        struct expected e = {.whole = &whole, .x = r.x, .y = r.y};
+        r.user = &e;
+        int ret = hr_decoder_jpeg.image->decode(jpeg_state, &r, &err);
+        if (ret < 0 || !e.same || e.row != e.h)
+            fail_msg("%s: box %u,%u %ux%u of %ux%u at 1/%d: %s, row %u of %u", path, r.x, r.y, r.w,
+                     r.h, plain.w, plain.h, shrink, ret < 0 ? err.text : "pixels differ", e.row,
+                     e.h);
+        boxes++;
+    }
+    files++;
+    hr_free(whole.rgb);
+    hr_free(plain.rgb);
+}
+
+static int box_count(void)
+{
+    const char *env = getenv("HR_TEST_BOXES");
+    return env ? atoi(env) : 4;
+}
+
+static int visit(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    void *bytes;
+    size_t count;
+
+    if (flag != FTW_F || hr_fd_read_file(path, 64 << 20, &bytes, &count, NULL) < 0)
+        return 0;
+    /* An exact-size copy lets the sanitizer see reads past the end. */
+    uint8_t *tight = hr_alloc(count);
+    memcpy(tight, bytes, count);
+    if (hr_media_sniff(tight, count) == HR_MEDIA_JPEG) {
+        check_boxes(path, tight, count, 1, box_count());
+        if (files % 5 == 0)
+            check_boxes(path, tight, count, 2 << files % 3, 2);
+    }
+    hr_free(tight);
+    hr_free(bytes);
+    return 0;
+}
+
+static void jpeg_region_is_the_full_decode_cropped(void **state)
+{
+    char data[1024], cases[1024];
+
+    (void)state;
+    if (!hr_test_shared("data/images", data, sizeof(data)) ||
+        !hr_test_shared("cases", cases, sizeof(cases))) {
+        print_message("skipped: no shared data (set HR_SHARED)\n");
+        skip();
+    }
+    hr_rng_init(&rng, 7, 0, 0, 0);
+    assert_int_equal(hr_decoder_jpeg.image->create(0, &jpeg_state), 0);
+    nftw(data, visit, 16, FTW_PHYS);
+    nftw(cases, visit, 16, FTW_PHYS);
+    hr_decoder_jpeg.image->destroy(jpeg_state);
+    print_message("%ld pictures, %ld boxes\n", files, boxes);
+    assert_true(files > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jpeg_region_is_the_full_decode_cropped),
+    };
+
+    return cmocka_run_group_tests_name("image", tests, NULL, NULL);
+}
