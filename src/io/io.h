@@ -5,6 +5,9 @@
  *   open -> add_file* -> { submit* flush reap* }* -> close
  *                          wake (any thread)
  *
+ * open and add_file may be called by another thread before the reader thread's first flush or reap,
+ * which binds the reader to that thread.
+ *
  * A request belongs to the caller; from submit (QUEUED) until reap returns it, the reader owns it
  * and its dst. The reader goes on by itself after short reads and EINTR; a request comes back when
  * all its bytes are in, the file ended, or the device failed. No allocation after open/add_file. */
@@ -20,7 +23,8 @@ struct hr_io_request {
     /* set by the caller */
     int file;       /* index from add_file */
     bool direct;    /* read past the page cache: off, bytes and dst are multiples of the file's
-                       direct_align; ignored for files without a direct descriptor */
+                       direct_align; ignored for files without a direct descriptor, and cleared
+                       when the page cache had to serve the read or its rest after all */
     uint32_t bytes; /* 1 .. HR_IO_MAX_BYTES */
     uint64_t off;
     void *dst;
