@@ -67,6 +67,7 @@ enum { HR_DECODER_MAX = 16 };
 
 extern const struct hr_decoder hr_decoder_jpeg, hr_decoder_png, hr_decoder_webp;
 extern const struct hr_decoder hr_decoder_gif, hr_decoder_bmp, hr_decoder_tiff, hr_decoder_avif;
+extern const struct hr_decoder hr_decoder_av; /* every audio and video container */
 
 /* Width, height and pixel limit of a picture. HR_E_LIMIT or HR_E_DECODE with the reason. */
 int hr_image_check_size(uint64_t width, uint64_t height, struct hr_error *err) HR_MUST_CHECK;

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "decoders/av_container.h"
+#include "decoders/av_measure.h"
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
 
@@ -12,6 +14,7 @@ static const struct hr_decoder *const decoders[] = {
     &hr_decoder_bmp,
     &hr_decoder_tiff,
     &hr_decoder_avif,
+    &hr_decoder_av,
 };
 _Static_assert(HR_ARRAY_SIZE(decoders) <= HR_DECODER_MAX, "raise HR_DECODER_MAX");
 
@@ -90,10 +93,14 @@ int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type want
 
     if (!decoder)
         return unknown_bytes(bytes, count, err);
+    if (format == HR_MEDIA_GIF && wanted == HR_FIELD_VIDEO)
+        decoder = &hr_decoder_av;
     if (!type_fits(wanted, decoder))
         return hr_fail(err, HR_E_FORMAT, "the bytes are %s, not %s", hr_media_format_name(format),
                        hr_field_type_name(wanted));
-    int ret = decoder->measure(bytes, count, verify, &found, err);
+    int ret = decoder == &hr_decoder_av
+                  ? hr_av_measure(bytes, count, wanted, verify, &found, err)
+                  : decoder->measure(bytes, count, verify, &found, err);
     if (ret < 0)
         return ret;
     enum hr_field_type is = decoder->type;

@@ -1,0 +1,378 @@
+/* FFmpeg's side of a value: memory as a file, one stream's packets into one decoder, damage told
+ * from the end. FFmpeg prints nothing; its last complaint becomes the reason in the error. */
+#include "decoders/av_source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <libavutil/display.h>
+#include <libavutil/pixdesc.h>
+#include <libavutil/log.h>
+#include <libavutil/mem.h>
+
+#include "base/clock.h"
+#include "decoders/av_container.h"
+#include "decoders/decoder.h"
+
+enum {
+    IO_BYTES = 32 << 10,
+    PROBE_BYTES = 5 << 20,
+    DEADLINE_BASE_S = 60,
+    DEADLINE_BYTES_PER_S = 20000,
+};
+
+/* Containers that hold everything in one file. */
+static const char demuxers[] = "mov,matroska,avi,mpegts,mpeg,mp3,aac,ogg,flac,wav,w64,aiff,au,caf,"
+                               "flv,asf,amr,amrnb,amrwb,ivf,swf,gif";
+
+/* ---- FFmpeg's messages ---- */
+
+static _Thread_local char last_message[160];
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+
+static void keep_message(void *avcl, int level, const char *fmt, va_list args)
+{
+    if (level > AV_LOG_ERROR)
+        return;
+    vsnprintf(last_message, sizeof(last_message), fmt, args);
+    last_message[strcspn(last_message, "\r\n")] = 0;
+    size_t n = strlen(last_message);
+    if (n && last_message[n - 1] == '.')
+        last_message[n - 1] = 0;
+}
+
+/* The log callback and the allocation cap are the only settings of the process; both are set once
+ * and never changed. */
+static void set_up_process(void)
+{
+    av_log_set_callback(keep_message);
+    av_max_alloc((size_t)1 << 30);
+}
+
+static int av_fail(struct hr_error *err, int code, int averror, const char *what)
+{
+    char text[AV_ERROR_MAX_STRING_SIZE] = "";
+
+    if (averror == AVERROR(ENOMEM))
+        code = HR_E_LIMIT; /* more than the cap in one piece: the numbers are wrong */
+    av_strerror(averror, text, sizeof(text));
+    return hr_fail(err, code, "%s: %s", what, last_message[0] ? last_message : text);
+}
+
+/* ---- memory as a file ---- */
+
+static int read_bytes(void *opaque, uint8_t *buf, int size)
+{
+    struct hr_av_source *s = opaque;
+    size_t n = s->count - s->pos;
+
+    if (hr_clock_ns() > s->deadline_ns)
+        return AVERROR_EXIT;
+    if (n == 0)
+        return AVERROR_EOF;
+    if (n > (size_t)size)
+        n = (size_t)size;
+    memcpy(buf, s->bytes + s->pos, n);
+    s->pos += n;
+    return (int)n;
+}
+
+static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
+{
+    struct hr_av_source *s = opaque;
+
+    whence &= ~AVSEEK_FORCE;
+    if (whence == AVSEEK_SIZE)
+        return (int64_t)s->count;
+    if (whence == SEEK_CUR)
+        offset += (int64_t)s->pos;
+    else if (whence == SEEK_END)
+        offset += (int64_t)s->count;
+    if (offset < 0 || offset > (int64_t)s->count)
+        return AVERROR(EINVAL);
+    s->pos = (size_t)offset;
+    return offset;
+}
+
+static int refuse_open(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
+                       AVDictionary **options)
+{
+    return AVERROR(EPERM);
+}
+
+static int interrupted(void *opaque)
+{
+    return hr_clock_ns() > ((struct hr_av_source *)opaque)->deadline_ns;
+}
+
+/* ---- life ---- */
+
+int hr_av_source_init(struct hr_av_source *s)
+{
+    *s = (struct hr_av_source){0};
+    pthread_once(&log_once, set_up_process);
+    s->packet = av_packet_alloc();
+    s->frame = av_frame_alloc();
+    if (s->packet && s->frame)
+        return 0;
+    hr_av_source_finish(s);
+    return HR_E_NOMEM;
+}
+
+void hr_av_source_finish(struct hr_av_source *s)
+{
+    hr_av_close(s);
+    av_packet_free(&s->packet);
+    av_frame_free(&s->frame);
+}
+
+void hr_av_close(struct hr_av_source *s)
+{
+    if (s->frame)
+        av_frame_unref(s->frame);
+    if (s->packet)
+        av_packet_unref(s->packet);
+    avcodec_free_context(&s->codec);
+    avformat_close_input(&s->format);
+    if (s->io)
+        av_freep(&s->io->buffer);
+    avio_context_free(&s->io);
+    s->stream = NULL;
+}
+
+static int open_io(struct hr_av_source *s)
+{
+    uint8_t *buffer = av_malloc(IO_BYTES);
+
+    if (buffer)
+        s->io = avio_alloc_context(buffer, IO_BYTES, 0, s, read_bytes, NULL, seek_bytes);
+    if (!s->io) {
+        av_free(buffer);
+        return HR_E_NOMEM;
+    }
+    s->io->seekable = AVIO_SEEKABLE_NORMAL;
+    s->format = avformat_alloc_context();
+    return s->format ? 0 : HR_E_NOMEM;
+}
+
+static int open_format(struct hr_av_source *s, struct hr_error *err)
+{
+    AVDictionary *options = NULL;
+
+    if (open_io(s) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory to open a media file");
+    s->format->pb = s->io;
+    s->format->flags |= AVFMT_FLAG_CUSTOM_IO;
+    s->format->io_open = refuse_open;
+    s->format->interrupt_callback = (AVIOInterruptCB){interrupted, s};
+    s->format->probesize = PROBE_BYTES;
+    s->format->error_recognition = AV_EF_CRCCHECK;
+    av_dict_set(&options, "format_whitelist", demuxers, 0);
+    av_dict_set(&options, "protocol_whitelist", "none", 0);
+    av_dict_set(&options, "max_streams", "64", 0);
+    int ret = avformat_open_input(&s->format, NULL, NULL, &options);
+    av_dict_free(&options);
+    if (ret < 0) /* the context is freed, the I/O is ours still */
+        return av_fail(err, HR_E_DECODE, ret, "the container cannot be read");
+    ret = avformat_find_stream_info(s->format, NULL);
+    if (ret < 0)
+        return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
+    return 0;
+}
+
+static AVStream *find(const struct hr_av_source *s, enum hr_field_type type)
+{
+    int i = av_find_best_stream(s->format, type == HR_FIELD_VIDEO ? AVMEDIA_TYPE_VIDEO
+                                                                  : AVMEDIA_TYPE_AUDIO,
+                                -1, -1, NULL, 0);
+    if (i < 0)
+        return NULL;
+    AVStream *stream = s->format->streams[i];
+    return stream->disposition & AV_DISPOSITION_ATTACHED_PIC ? NULL : stream;
+}
+
+const AVCodecParameters *hr_av_find(const struct hr_av_source *s, enum hr_field_type type)
+{
+    AVStream *stream = find(s, type);
+
+    return stream ? stream->codecpar : NULL;
+}
+
+/* Sample tables may point past a cut that no box shows. */
+static int check_index(struct hr_av_source *s, struct hr_error *err)
+{
+    int n = avformat_index_get_entries_count(s->stream);
+
+    for (int i = 0; i < n; i++) {
+        const AVIndexEntry *entry = avformat_index_get_entry(s->stream, i);
+        if (entry && entry->pos >= 0 && (uint64_t)entry->pos + (uint64_t)entry->size > s->count)
+            return hr_fail(err, HR_E_TRUNCATED,
+                           "packet %d of %d ends past the end of the value", i, n);
+    }
+    return 0;
+}
+
+static int open_codec(struct hr_av_source *s, bool for_count, struct hr_error *err)
+{
+    const AVCodec *decoder = avcodec_find_decoder(s->stream->codecpar->codec_id);
+
+    if (!decoder)
+        return hr_fail(err, HR_E_FORMAT, "there is no decoder for %s on this machine",
+                       avcodec_get_name(s->stream->codecpar->codec_id));
+    s->codec = avcodec_alloc_context3(decoder);
+    if (!s->codec || avcodec_parameters_to_context(s->codec, s->stream->codecpar) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
+    s->codec->pkt_timebase = s->stream->time_base;
+    s->codec->thread_count = 1;
+    s->codec->max_pixels = (int64_t)HR_IMAGE_MAX_PIXELS;
+    s->codec->err_recognition = AV_EF_CRCCHECK;
+    if (s->codec->codec_type == AVMEDIA_TYPE_AUDIO)
+        s->codec->err_recognition |= AV_EF_EXPLODE;
+    if (for_count)
+        s->codec->skip_loop_filter = AVDISCARD_ALL;
+    if (s->codec->codec_id == AV_CODEC_ID_VORBIS)
+        s->codec->flags2 |= AV_CODEC_FLAG2_SKIP_MANUAL; /* trimmed by granule: pcm.c */
+    int ret = avcodec_open2(s->codec, decoder, NULL);
+    return ret < 0 ? av_fail(err, HR_E_DECODE, ret, "the decoder does not start") : 0;
+}
+
+static int open_stream(struct hr_av_source *s, const struct hr_av_open *how, struct hr_error *err)
+{
+    int ret = open_format(s, err);
+
+    if (ret < 0)
+        return ret;
+    s->stream = find(s, how->type);
+    if (!s->stream)
+        return hr_fail(err, HR_E_MISSING, "the file has no %s stream", hr_field_type_name(how->type));
+    for (unsigned i = 0; i < s->format->nb_streams; i++)
+        if (s->format->streams[i] != s->stream)
+            s->format->streams[i]->discard = AVDISCARD_ALL;
+    ret = check_index(s, err);
+    return ret < 0 ? ret : open_codec(s, how->for_count, err);
+}
+
+int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8_t *bytes,
+               size_t count, struct hr_error *err)
+{
+    hr_av_close(s);
+    s->bytes = bytes;
+    s->count = count;
+    s->pos = 0;
+    s->container = how->container;
+    s->packets = s->frames = 0;
+    s->packet_limit = count + 1024;
+    s->draining = s->mid_stream = false;
+    s->deadline_ns =
+        hr_clock_ns() + (DEADLINE_BASE_S + count / DEADLINE_BYTES_PER_S) * HR_NS_PER_S;
+    last_message[0] = 0;
+    int ret = open_stream(s, how, err);
+    if (ret < 0)
+        hr_av_close(s);
+    return ret;
+}
+
+/* ---- packets and frames ---- */
+
+/* Sends the next packet of the stream, or the end. 0 or an error. */
+static int send_next(struct hr_av_source *s, struct hr_error *err)
+{
+    int ret;
+
+    for (;;) {
+        if (hr_clock_ns() > s->deadline_ns)
+            return hr_fail(err, HR_E_LIMIT, "decoding takes longer than its deadline");
+        ret = av_read_frame(s->format, s->packet);
+        if (ret < 0 || s->packet->stream_index == s->stream->index)
+            break;
+        av_packet_unref(s->packet);
+    }
+    if (ret == AVERROR_EXIT)
+        return hr_fail(err, HR_E_LIMIT, "reading takes longer than its deadline");
+    if (ret < 0 && ret != AVERROR_EOF)
+        return av_fail(err, HR_E_DECODE, ret, "a packet cannot be read");
+    if (ret == AVERROR_EOF) {
+        s->draining = true;
+        avcodec_send_packet(s->codec, NULL);
+        return 0;
+    }
+    if (++s->packets > s->packet_limit) {
+        av_packet_unref(s->packet);
+        return hr_fail(err, HR_E_LIMIT, "the stream has more packets than bytes");
+    }
+    if (s->packets == 1)
+        s->mid_stream = s->codec->codec_type == AVMEDIA_TYPE_VIDEO &&
+                        (s->container == HR_MEDIA_MPEGTS || s->container == HR_MEDIA_OTHER_AV) &&
+                        !(s->packet->flags & AV_PKT_FLAG_KEY);
+    ret = avcodec_send_packet(s->codec, s->packet);
+    av_packet_unref(s->packet);
+    if (ret >= 0 || ret == AVERROR(EAGAIN) || (s->mid_stream && s->frames == 0))
+        return 0;
+    return av_fail(err, HR_E_DECODE, ret, "the stream is damaged");
+}
+
+/* 1 good, 0 to be skipped, negative: damage. */
+static int judge_frame(struct hr_av_source *s, struct hr_error *err)
+{
+    bool bad = (s->frame->flags & AV_FRAME_FLAG_CORRUPT) || s->frame->decode_error_flags;
+
+    if (bad && s->mid_stream && s->frames == 0)
+        return 0;
+    if (bad)
+        return hr_fail(err, HR_E_DECODE, "frame %" PRIu64 " is damaged%s%s", s->frames,
+                       last_message[0] ? ": " : "", last_message);
+    if (++s->frames > HR_AV_MAX_FRAMES)
+        return hr_fail(err, HR_E_LIMIT, "the stream has more than %d frames", HR_AV_MAX_FRAMES);
+    return 1;
+}
+
+int hr_av_next(struct hr_av_source *s, struct hr_error *err)
+{
+    for (;;) {
+        int ret = avcodec_receive_frame(s->codec, s->frame);
+        if (ret == AVERROR_EOF)
+            return 0;
+        if (ret == AVERROR(EAGAIN)) {
+            if (s->draining)
+                return 0;
+            ret = send_next(s, err);
+            if (ret < 0)
+                return ret;
+        } else if (ret < 0) {
+            if (!(s->mid_stream && s->frames == 0))
+                return av_fail(err, HR_E_DECODE, ret, "the stream is damaged");
+        } else {
+            ret = judge_frame(s, err);
+            if (ret)
+                return ret;
+        }
+    }
+}
+
+unsigned hr_av_rotation(const AVStream *stream)
+{
+    const int32_t *matrix = NULL;
+
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
+    const AVPacketSideData *data =
+        av_packet_side_data_get(stream->codecpar->coded_side_data,
+                                stream->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
+    if (data && data->size >= 36)
+        matrix = (const int32_t *)data->data;
+#else
+    size_t bytes = 0;
+    const uint8_t *data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
+    if (data && bytes >= 36)
+        matrix = (const int32_t *)data;
+#endif
+    if (!matrix)
+        return 0;
+    double turn = -av_display_rotation_get(matrix);
+    if (isnan(turn))
+        return 0;
+    int quarter = (int)lround(turn / 90);
+    return fabs(turn - quarter * 90) > 1 ? 0 : (unsigned)(quarter & 3) * 90;
+}
