@@ -200,7 +200,9 @@ int hr_reader_open(const char *name, const struct hr_reader_options *options,
     if (ops == &hr_uring_ops)
         return open_uring(options, out, why, why_bytes, err);
     int ret = ops->open(options, out, err);
-    if (ret == 0)
+    if (ret == 0 && ops == &hr_fault_ops)
+        snprintf(why, why_bytes, "fault: over %s", hr_fault_note(*out));
+    else if (ret == 0)
         snprintf(why, why_bytes, "%s: as configured", name);
     return ret;
 }

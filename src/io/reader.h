@@ -127,9 +127,11 @@ static inline void hr_io_list_append(struct hr_io_list *to, struct hr_io_list *f
     *from = (struct hr_io_list){0};
 }
 
-/* ---- uring ---- */
+/* ---- notes for the line that says what was opened ---- */
 
 /* What of the fast path was refused at open, "" when nothing. */
 const char *hr_uring_note(const struct hr_reader *reader);
+/* The line of the reader underneath. */
+const char *hr_fault_note(const struct hr_reader *reader);
 
 #endif

@@ -2,5 +2,5 @@
 #include "io/reader.h"
 
 const struct hr_reader_ops *const hr_readers[] = {
-    &hr_uring_ops, &hr_preadv_ops, &hr_nil_ops, NULL,
+    &hr_uring_ops, &hr_preadv_ops, &hr_nil_ops, &hr_fault_ops, NULL,
 };

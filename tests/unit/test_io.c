@@ -471,6 +471,141 @@ static void only_files_that_have_offsets_are_taken(void **state)
     }
 }
 
+/* ---- faults ---- */
+
+enum { FAULT_READS = 200, FAULT_BYTES = 1000 };
+
+struct outcome {
+    int result;
+    uint32_t done_bytes;
+    bool intact;
+};
+
+/* Reads the same places twice over, one after the other. */
+static void run_schedule(const char *schedule, const char *inner, struct outcome *out)
+{
+    struct files files;
+    uint8_t buf[FAULT_BYTES];
+    struct hr_reader *reader =
+        open_reader("fault", &(struct hr_reader_options){.fault = schedule, .inner = inner});
+
+    make_files(&files);
+    add_files(reader, &files);
+    for (unsigned i = 0; i < FAULT_READS; i++) {
+        struct hr_io_request r = {.dst = buf, .bytes = FAULT_BYTES, .file = 1,
+                                  .off = i % (FAULT_READS / 2) * 5000};
+        read_now(reader, &r);
+        out[i] = (struct outcome){r.result, r.done_bytes,
+                                  is_file_data(buf, 1, r.off, r.done_bytes)};
+        if (r.result == HR_E_IO)
+            assert_int_equal(r.sys_errno, EIO);
+    }
+    reader->ops->close(reader);
+    remove_files(&files);
+}
+
+static int count_results(const struct outcome *out, int result)
+{
+    int n = 0;
+
+    for (int i = 0; i < FAULT_READS; i++)
+        n += out[i].result == result;
+    return n;
+}
+
+static void same_schedule_does_the_same_again(void **state)
+{
+    static const char *const schedule = "seed=7,eio=0.1,short=0.1,flip=0.2,delay=10us:0.2";
+    struct outcome a[FAULT_READS], b[FAULT_READS], c[FAULT_READS];
+
+    run_schedule(schedule, "preadv", a);
+    run_schedule(schedule, "auto", b);
+    run_schedule("seed=8,eio=0.1,short=0.1", "preadv", c);
+    for (int i = 0; i < FAULT_READS; i++) {
+        assert_int_equal(a[i].result, b[i].result);
+        assert_int_equal(a[i].done_bytes, b[i].done_bytes);
+        assert_int_equal(a[i].intact, b[i].intact);
+    }
+    /* Binomial, 200 draws of 0.1: outside 5..40 once in 10^5. */
+    assert_in_range(count_results(a, HR_E_IO), 5, 40);
+    assert_in_range(count_results(a, HR_E_TRUNCATED), 5, 40);
+    int differ = 0;
+    for (int i = 0; i < FAULT_READS; i++)
+        differ += a[i].result != c[i].result;
+    assert_true(differ > 0);
+}
+
+static void damage_by_place_comes_back(void **state)
+{
+    struct outcome out[FAULT_READS];
+    int flipped = 0;
+
+    run_schedule("bad=0.2,flip=0.2", "preadv", out);
+    for (int i = 0; i < FAULT_READS / 2; i++) {
+        assert_int_equal(out[i].result, out[i + FAULT_READS / 2].result);
+        assert_int_equal(out[i].intact, out[i + FAULT_READS / 2].intact);
+        flipped += !out[i].intact;
+    }
+    assert_in_range(count_results(out, HR_E_IO) / 2, 5, 40);
+    assert_in_range(flipped, 5, 40);
+}
+
+static void fault_hits_the_numbered_request(void **state)
+{
+    struct outcome out[FAULT_READS];
+
+    run_schedule("eio=@3,short=@5", "preadv", out);
+    assert_int_equal(count_results(out, HR_E_IO), 1);
+    assert_int_equal(out[2].result, HR_E_IO);
+    assert_int_equal(count_results(out, HR_E_TRUNCATED), 1);
+    assert_int_equal(out[4].result, HR_E_TRUNCATED);
+    assert_true(out[4].done_bytes < FAULT_BYTES && out[4].intact);
+}
+
+static void stall_holds_everything_back(void **state)
+{
+    uint8_t buf[2][100];
+    struct hr_io_request r[2], *done[2];
+    struct files files;
+    struct hr_reader *reader = open_reader(
+        "fault", &(struct hr_reader_options){.fault = "stall=60ms@1", .inner = "nil"});
+
+    make_files(&files);
+    add_files(reader, &files);
+    for (int i = 0; i < 2; i++) {
+        r[i] = (struct hr_io_request){.dst = buf[i], .bytes = 100};
+        assert_int_equal(reader->ops->submit(reader, &r[i]), HR_IO_QUEUED);
+    }
+    uint64_t start = hr_clock_ns();
+    assert_int_equal(reader->ops->reap(reader, done, 2, start + 10 * HR_NS_PER_MS), 0);
+    reader->ops->wake(reader);
+    assert_int_equal(reader->ops->reap(reader, done, 2, UINT64_MAX), 0);
+    assert_true(hr_clock_ns() - start < 55 * HR_NS_PER_MS);
+    assert_int_equal(reader->ops->reap(reader, done, 2, UINT64_MAX), 2);
+    assert_true(hr_clock_ns() - start > 50 * HR_NS_PER_MS);
+    assert_int_equal(reader->ops->submit(reader, &r[0]), HR_IO_DONE);
+    reader->ops->close(reader);
+    remove_files(&files);
+}
+
+static void wrong_schedules_are_explained(void **state)
+{
+    static const char *const wrong[] = {
+        "", "eio", "eio=", "eio=2", "eio=-1", "eio=x", "eio=0.1x", "eio=0.1,,flip=0", "oops=1",
+        "delay=5", "delay=5ms", "delay=5ms:2", "delay=2h:0.1", "delay=99999s@1", "stall=1s",
+        "stall=1s@0", "stall=1s:0.5", "bad=@1", "seed=99999999999999999999999", "eio=nan",
+        "eio=0.1,", "averyveryverylongname=1"};
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(wrong); i++) {
+        struct hr_error err = HR_ERROR_INIT;
+        struct hr_reader *reader = NULL;
+        assert_int_equal(hr_reader_open("fault", &(struct hr_reader_options){.fault = wrong[i]},
+                                        &reader, NULL, 0, &err), HR_E_CONFIG);
+        assert_true(err.text[0] && err.hint[0]);
+        assert_null(reader);
+    }
+}
+
 /* ---- choice of the reader ---- */
 
 static void unknown_reader_names_the_near_one(void **state)
@@ -671,6 +806,11 @@ int main(void)
         cmocka_unit_test(close_waits_for_what_is_in_flight),
         cmocka_unit_test(opened_by_one_thread_used_by_another),
         cmocka_unit_test(only_files_that_have_offsets_are_taken),
+        cmocka_unit_test(same_schedule_does_the_same_again),
+        cmocka_unit_test(damage_by_place_comes_back),
+        cmocka_unit_test(fault_hits_the_numbered_request),
+        cmocka_unit_test(stall_holds_everything_back),
+        cmocka_unit_test(wrong_schedules_are_explained),
         cmocka_unit_test(unknown_reader_names_the_near_one),
         cmocka_unit_test(refused_uring_falls_back_and_says_why),
         cmocka_unit_test(direct_is_chosen_beyond_three_quarters_of_memory),
