@@ -1,10 +1,13 @@
-/* The reader for places where io_uring is refused: a few threads that call pread. Requests go to
- * them through one locked queue, finished ones come back over a lock-free stack that reap empties
- * at once; nobody spins, and a thread that finds the reader awake makes no system call for it. */
+/* The reader for places where io_uring is refused: a few threads that call pread. What the page
+ * cache holds is copied at flush by the reader thread itself (RWF_NOWAIT), as io_uring does it: a
+ * hand-off would cost more than the copy. The rest goes to the threads through one locked queue and
+ * comes back over a lock-free stack that reap empties at once; nobody spins, and a thread that finds
+ * the reader awake makes no system call for it. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,7 +15,7 @@
 #include "base/mem.h"
 #include "io/reader.h"
 
-enum { DEFAULT_THREADS = 4, MAX_THREADS = 256, MAX_SHARE = 8 };
+enum { DEFAULT_THREADS = 4, MAX_THREADS = 256, MAX_SHARE = 8, HAND_OVER = 8 };
 
 struct worker {
     struct preadv *reader;
@@ -32,7 +35,7 @@ struct preadv {
 
     /* reader thread */
     unsigned in_flight;       /* submitted, not yet given back by reap */
-    uint64_t requests;
+    struct hr_reader_stats stats; /* without the workers' part */
     struct hr_io_list queued; /* since the last flush */
     struct hr_io_list ready;  /* finished, beyond reap's cap */
 
@@ -93,7 +96,7 @@ static void run(struct worker *w, struct hr_io_request *r)
         if (!finished && n > 0)
             count(&w->short_reads, 1);
     } while (!finished);
-    count(&w->bytes, r->done_bytes);
+    count(&w->bytes, r->done_bytes); /* with those that the reader thread read before */
     if (r->result < 0)
         count(&w->errors, 1);
     push_done(w->reader, r);
@@ -181,7 +184,7 @@ static enum hr_io_status preadv_submit(struct hr_reader *reader, struct hr_io_re
 
     if (p->in_flight == p->depth)
         return HR_IO_BUSY;
-    p->requests++;
+    p->stats.requests++;
     if (hr_io_request_begin(&p->files, r))
         return HR_IO_DONE;
     p->in_flight++;
@@ -189,19 +192,56 @@ static enum hr_io_status preadv_submit(struct hr_reader *reader, struct hr_io_re
     return HR_IO_QUEUED;
 }
 
-static void preadv_flush(struct hr_reader *reader)
+/* Reads what the page cache holds. True when the request is finished by that. */
+static bool read_cached(struct preadv *p, struct hr_io_request *r)
 {
-    struct preadv *p = (struct preadv *)reader;
-    unsigned added = p->queued.count;
+    struct hr_io_file *file = &p->files.items[r->file];
+    struct iovec to = {r->dst, r->bytes};
+
+    if (file->blocking || (r->direct && file->direct_fd >= 0))
+        return false;
+    ssize_t n = preadv2(file->fd, &to, 1, (off_t)r->off, RWF_NOWAIT);
+    p->stats.system_calls++;
+    if (n < 0 && errno != EAGAIN && errno != EINTR && errno != EFAULT)
+        file->blocking = true; /* this file system, or kernel, does not do it */
+    if (n <= 0)
+        return false;
+    if (!hr_io_request_advance(r, n)) {
+        p->stats.short_reads++;
+        return false;
+    }
+    p->stats.bytes += r->bytes;
+    return true;
+}
+
+static void hand_over(struct preadv *p, struct hr_io_list *list)
+{
+    unsigned added = list->count;
 
     if (!added)
         return;
     pthread_mutex_lock(&p->lock);
-    hr_io_list_append(&p->todo, &p->queued);
+    hr_io_list_append(&p->todo, list);
     unsigned wanted = added < p->idle ? added : p->idle;
     while (wanted--)
         pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
+}
+
+/* What must wait for the device is handed over a few at a time, so that it does not wait for the
+ * copying as well. */
+static void preadv_flush(struct hr_reader *reader)
+{
+    struct preadv *p = (struct preadv *)reader;
+    struct hr_io_list misses = {0};
+
+    while (p->queued.count) {
+        struct hr_io_request *r = hr_io_list_pop(&p->queued);
+        hr_io_list_push(read_cached(p, r) ? &p->ready : &misses, r);
+        if (misses.count == HAND_OVER)
+            hand_over(p, &misses);
+    }
+    hand_over(p, &misses);
 }
 
 /* The stack has the newest first; callers get the oldest first. */
@@ -266,7 +306,7 @@ static void preadv_stats(const struct hr_reader *reader, struct hr_reader_stats 
 {
     const struct preadv *p = (const struct preadv *)reader;
 
-    *stats = (struct hr_reader_stats){.requests = p->requests};
+    *stats = p->stats;
     for (unsigned i = 0; i < p->worker_count; i++) {
         const struct worker *w = &p->workers[i];
         stats->bytes += atomic_load_explicit(&w->bytes, memory_order_relaxed);
@@ -325,7 +365,7 @@ static int preadv_open(const struct hr_reader_options *options, struct hr_reader
 
 const struct hr_reader_ops hr_preadv_ops = {
     .name = "preadv",
-    .about = "a pool of reading threads: works everywhere",
+    .about = "page cache inline, else a pool of reading threads: works everywhere",
     .open = preadv_open,
     .add_file = preadv_add_file,
     .submit = preadv_submit,

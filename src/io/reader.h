@@ -16,6 +16,7 @@ extern const struct hr_reader_ops hr_uring_ops, hr_preadv_ops, hr_nil_ops, hr_fa
 
 struct hr_io_file {
     int fd, direct_fd;
+    bool blocking; /* preadv: RWF_NOWAIT is refused for it */
 };
 
 /* Entries are written once, before their first request is handed over, and never move. */
