@@ -1,0 +1,30 @@
+/* Bad records: each is logged once, listed in the quarantine file, counted by reason, and held against
+ * two budgets. Called rarely; locked inside. */
+#ifndef HR_PIPELINE_BAD_H
+#define HR_PIPELINE_BAD_H
+
+#include "base/err.h"
+#include "pipeline/plan.h"
+
+struct hr_bad;
+
+/* quarantine_path: JSON lines are appended; NULL = none. A file that cannot be written is a warning,
+ * never an error. */
+int hr_bad_create(const struct hr_plan *plan, const char *quarantine_path, struct hr_bad **out,
+                  struct hr_error *err) HR_MUST_CHECK;
+void hr_bad_destroy(struct hr_bad *bad); /* NULL is fine */
+
+/* Notes one occurrence. 0, or HR_E_BUDGET with the culprits when a budget is used up: distinct bad
+ * records exceed max(16, bad_budget x records), or bad_consecutive samples failed in a row. */
+int hr_bad_note(struct hr_bad *bad, uint64_t record, const struct hr_error *why,
+                struct hr_error *err) HR_MUST_CHECK;
+/* A sample went well: ends a row of failures. Cheap when there is none. */
+void hr_bad_note_good(struct hr_bad *bad);
+
+struct hr_bad_stats {
+    uint64_t occurrences, records;
+    uint64_t checksum, truncated, decode, other;
+};
+void hr_bad_stats(struct hr_bad *bad, struct hr_bad_stats *stats);
+
+#endif

@@ -1,0 +1,54 @@
+/* Buffers for bytes in flight, cut from one arena in ring order: no allocation, no fragmentation, a
+ * hard bound. The reader thread takes; workers give back by dropping references; the reader thread
+ * notices when it needs the room. */
+#ifndef HR_PIPELINE_IOBUF_H
+#define HR_PIPELINE_IOBUF_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+struct hr_iobuf {
+    uint8_t *data;
+    _Atomic uint32_t refs; /* workers drop (release); the reader thread reads (acquire) */
+    uint64_t start, end;   /* in the ring's endless byte count; reader thread only */
+};
+
+struct hr_iobufs {
+    uint8_t *arena;
+    uint64_t arena_bytes;
+    struct hr_iobuf *entries; /* FIFO ring of entry_count */
+    uint32_t entry_count;
+    uint32_t first, last;     /* endless counts */
+    uint64_t head, tail;      /* endless byte counts: [tail, head) is in use */
+    uint64_t peak_bytes;
+};
+
+int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint32_t entry_count) HR_MUST_CHECK;
+void hr_iobufs_finish(struct hr_iobufs *bufs);
+
+/* Would these buffers fit one after the other right now? sizes include padding. */
+struct hr_iobufs_probe {
+    uint64_t head;
+    uint32_t entries;
+};
+void hr_iobufs_probe_begin(struct hr_iobufs *bufs, struct hr_iobufs_probe *probe);
+bool hr_iobufs_probe_add(const struct hr_iobufs *bufs, struct hr_iobufs_probe *probe,
+                         uint64_t bytes, uint32_t align);
+
+/* A buffer with refs references; NULL when there is no room now. */
+struct hr_iobuf *hr_iobufs_take(struct hr_iobufs *bufs, uint64_t bytes, uint32_t align,
+                                uint32_t refs);
+/* Drops one reference; any thread. True when it was the last. */
+static inline bool hr_iobuf_drop(struct hr_iobuf *buf)
+{
+    return atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_release) == 1;
+}
+static inline bool hr_iobufs_empty(const struct hr_iobufs *bufs)
+{
+    return bufs->first == bufs->last;
+}
+/* Reader thread: takes back what was given up at the old end. */
+void hr_iobufs_reclaim(struct hr_iobufs *bufs);
+
+#endif

@@ -1,0 +1,74 @@
+/* The plan: pipeline file and dataset joined and checked. It says which arrays a batch has, how each
+ * field gets there, and in which order records come. Immutable after create; read by every thread. */
+#ifndef HR_PIPELINE_PLAN_H
+#define HR_PIPELINE_PLAN_H
+
+#include "base/hash.h"
+#include "base/types.h"
+#include "conf/conf.h"
+#include "decoders/chain.h"
+#include "order/order.h"
+#include "shards/dataset.h"
+
+/* How a field's stored bytes become its array. */
+enum hr_route {
+    HR_ROUTE_CHAIN,  /* decode and ops: decoders/chain.h */
+    HR_ROUTE_FIXED,  /* bytes of one size: tensors and tokens of uniform shape */
+    HR_ROUTE_RAGGED, /* bytes of any size: text, json, bytes, uneven tensors and tokens */
+    HR_ROUTE_SCALAR, /* number from the index */
+    HR_ROUTE_STR,    /* short string from the index */
+};
+
+/* One array of the batch. */
+struct hr_plan_output {
+    char name[HR_NAME_BYTES + 16];
+    enum hr_field_type field_type;
+    enum hr_dtype dtype;
+    enum hr_layout layout;
+    uint32_t dims;               /* axes of one sample */
+    uint64_t shape[HR_MAX_DIMS]; /* of one sample; 0 on axes that vary */
+    bool ragged;
+    uint32_t sample_dims;        /* ragged with shapes of their own: axes in the shapes table */
+    uint64_t sample_bytes;       /* fixed: bytes of one sample; ragged: the most that one can have */
+};
+
+struct hr_plan_field {
+    uint32_t schema_idx;
+    enum hr_route route;
+    struct hr_chain *chain;  /* CHAIN; owned */
+    enum hr_dtype from, to;  /* FIXED, RAGGED tokens, SCALAR: conversion; equal = plain copy */
+    uint64_t max_bytes;      /* RAGGED text: longer values are cut at a code point; 0 = no limit */
+    bool may_be_absent;      /* some record lacks it: a NAME.present array follows */
+    uint32_t first_output, output_count; /* without the present array */
+    int present_output;      /* index, -1 = none */
+    int plan_idx;            /* CHAIN: index into the sample plans, else -1 */
+};
+
+enum { HR_PLAN_MAX_OUTPUTS = 96 };
+
+struct hr_plan {
+    const struct hr_dataset *dataset; /* borrowed */
+    struct hr_order order;
+    struct hr_plan_field fields[HR_MAX_FIELDS];
+    uint32_t field_count;
+    struct hr_plan_output outputs[HR_PLAN_MAX_OUTPUTS];
+    uint32_t output_count;
+    uint32_t chain_count;     /* fields with a chain */
+    uint64_t max_record_bytes; /* most that one sample can need to read */
+    struct hr_digest digest;
+    char *description;        /* canonical text behind the digest; owned */
+    enum hr_conf_bad bad_records;
+    double bad_budget;
+    uint64_t bad_consecutive;
+    uint64_t epochs;          /* 0 = without end */
+    double storage_deadline_s;
+    uint32_t slot_count;
+};
+
+/* Joins both. dataset must outlive the plan; conf may be freed afterwards. HR_E_CONFIG with file,
+ * line and column. */
+int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
+                   struct hr_plan **out, struct hr_error *err) HR_MUST_CHECK;
+void hr_plan_destroy(struct hr_plan *plan); /* NULL is fine */
+
+#endif

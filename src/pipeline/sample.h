@@ -1,0 +1,48 @@
+/* What happens to one sample: planned on the reader thread (which record, which bytes, which
+ * randomness, how much room), finished on a worker (checksum, decode, write into the slot). */
+#ifndef HR_PIPELINE_SAMPLE_H
+#define HR_PIPELINE_SAMPLE_H
+
+#include "pipeline/batch.h"
+
+/* Bytes that a field needs to have read. */
+struct hr_sample_want {
+    uint32_t shard;
+    uint64_t off, bytes; /* bytes 0 = nothing to read */
+};
+
+/* Plans sample->record: locates values, draws parameters, takes rooms (attempt 0) or keeps them
+ * (later attempts). want: one per plan field. 0, or the sample-scope error that makes the record bad
+ * before anything is read. */
+int hr_sample_plan_record(struct hr_sample *sample, struct hr_sample_want *want,
+                          struct hr_error *err) HR_MUST_CHECK;
+
+/* True when the field's bytes can be read into the slot itself; dst is where. */
+bool hr_sample_direct(const struct hr_sample *sample, uint32_t field, uint8_t **dst);
+
+/* Per-worker state for finishing samples. */
+struct hr_finisher {
+    const struct hr_plan *plan;
+    struct hr_context *contexts[HR_MAX_FIELDS]; /* per chain */
+    uint8_t *block;       /* last decompressed block, with padding after it */
+    uint64_t block_room, block_bytes, block_off;
+    uint32_t block_shard;
+    bool block_valid, no_decode, no_checksum;
+    struct hr_finisher_times {
+        uint64_t checksum_ns, decode_ns, copy_ns;
+        uint64_t checksum_bytes, decoded_bytes;
+    } times;
+    bool timed; /* read clocks around the stages */
+};
+
+int hr_finisher_init(struct hr_finisher *finisher, const struct hr_plan *plan, struct hr_error *err)
+    HR_MUST_CHECK;
+void hr_finisher_finish(struct hr_finisher *finisher);
+
+/* Checks, decodes and writes one sample. Drops the sample's buffers in every case. 0 or a
+ * sample-scope error with shard, record and field. */
+int hr_sample_finish(struct hr_finisher *finisher, struct hr_sample *sample, struct hr_error *err)
+    HR_MUST_CHECK;
+void hr_sample_drop_buffers(struct hr_sample *sample);
+
+#endif

@@ -1,0 +1,197 @@
+/* The pool: each worker takes ready samples of the oldest batch, finishes them, and sleeps on a futex
+ * when there are none. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/mem.h"
+#include "pipeline/engine_parts.h"
+
+enum { WARM_UP_SAMPLES = 2048 };
+
+void hr_engine_wake_workers(struct hr_engine *e, uint32_t ready)
+{
+    /* Sequentially consistent with the sleeper's own pair of operations: either it sees the new
+     * count, or we see it asleep. */
+    atomic_fetch_add_explicit(&e->work_seq, 1, memory_order_seq_cst);
+    uint32_t asleep = atomic_load_explicit(&e->sleepers, memory_order_seq_cst);
+    if (asleep)
+        hr_futex_wake(&e->work_seq, (int)(ready < asleep ? ready : asleep), false);
+}
+
+void hr_engine_sample_done(struct hr_batch *batch, uint32_t count)
+{
+    if (count && atomic_fetch_sub_explicit(&batch->remaining, count, memory_order_acq_rel) == count)
+        hr_stream_batch_done(batch);
+}
+
+bool hr_engine_sample_bad(struct hr_engine *e, struct hr_sample *s, const struct hr_error *why)
+{
+    struct hr_batch *batch = s->batch;
+    struct hr_error err;
+
+    if (hr_bad_note(e->bad, s->record, why, &err) < 0) {
+        hr_stream_fail(batch->stream, &err);
+        return false;
+    }
+    if (s->attempt == 0)
+        atomic_fetch_add_explicit(&batch->bad_count, 1, memory_order_relaxed);
+    switch (e->plan->bad_records) {
+    case HR_CONF_BAD_FAIL:
+        hr_stream_fail(batch->stream, why);
+        return false;
+    case HR_CONF_BAD_MASK:
+        hr_batch_mask(batch, s->index);
+        return false;
+    case HR_CONF_BAD_SUBSTITUTE:
+        break;
+    }
+    if (++s->attempt <= HR_ENGINE_MAX_ATTEMPTS) {
+        s->record = hr_order_substitute(&e->plan->order, &s->place, s->attempt);
+        return true;
+    }
+    hr_fail(&err, HR_E_BUDGET, "%d substitutes in a row for one sample are bad too",
+            HR_ENGINE_MAX_ATTEMPTS);
+    hr_error_hint(&err, "run 'headrace verify' on the dataset");
+    hr_stream_fail(batch->stream, &err);
+    return false;
+}
+
+static void give_back(struct hr_engine *e, struct hr_sample *s)
+{
+    struct hr_sample *top = atomic_load_explicit(&e->returned, memory_order_relaxed);
+
+    do
+        s->next = top;
+    while (!atomic_compare_exchange_weak_explicit(&e->returned, &top, s, memory_order_release,
+                                                  memory_order_relaxed));
+    hr_engine_wake(e);
+}
+
+static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index)
+{
+    struct hr_engine *e = w->engine;
+    struct hr_sample *s = &batch->samples[index];
+    struct hr_error err;
+
+    if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed)) {
+        hr_sample_drop_buffers(s);
+        hr_engine_sample_done(batch, 1);
+        return;
+    }
+    if (hr_sample_finish(&w->finisher, s, &err) == 0) {
+        hr_bad_note_good(e->bad);
+        hr_engine_sample_done(batch, 1);
+    } else if (hr_engine_sample_bad(e, s, &err)) {
+        give_back(e, s);
+    } else {
+        hr_engine_sample_done(batch, 1);
+    }
+}
+
+/* Claims from the oldest batch that has something ready. */
+static uint32_t claim(struct hr_engine *e, struct hr_batch **out, uint32_t *indices)
+{
+    for (;;) {
+        struct hr_batch *oldest = NULL;
+        uint64_t oldest_age = UINT64_MAX;
+        for (int i = 0; i < HR_ENGINE_MAX_STREAMS; i++) {
+            struct hr_stream *stream =
+                atomic_load_explicit(&e->streams[i], memory_order_acquire);
+            if (!stream)
+                break; /* kept dense */
+            for (uint32_t b = 0; b < stream->slot_count; b++) {
+                struct hr_batch *batch = &stream->batches[b];
+                uint64_t age = atomic_load_explicit(&batch->age, memory_order_relaxed);
+                if (age == 0 || age >= oldest_age ||
+                    atomic_load_explicit(&batch->ready_head, memory_order_relaxed) ==
+                        atomic_load_explicit(&batch->ready_tail, memory_order_relaxed))
+                    continue;
+                oldest = batch;
+                oldest_age = age;
+            }
+        }
+        if (!oldest)
+            return 0;
+        uint32_t n = hr_batch_claim(oldest, e->grain, indices);
+        if (n) {
+            *out = oldest;
+            return n;
+        }
+    }
+}
+
+static void publish_times(struct hr_worker *w)
+{
+    const struct hr_finisher_times *t = &w->finisher.times;
+
+    atomic_store_explicit(&w->checksum_ns, t->checksum_ns, memory_order_relaxed);
+    atomic_store_explicit(&w->decode_ns, t->decode_ns, memory_order_relaxed);
+    atomic_store_explicit(&w->checksum_bytes, t->checksum_bytes, memory_order_relaxed);
+    atomic_store_explicit(&w->decoded_bytes, t->decoded_bytes, memory_order_relaxed);
+}
+
+/* One writer per counter: a plain add, made visible. */
+static void add(_Atomic uint64_t *counter, uint64_t n)
+{
+    uint64_t v = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, v + n, memory_order_relaxed);
+}
+
+/* Finishes one claim; false when there was nothing to claim. */
+static bool work(struct hr_worker *w)
+{
+    uint32_t indices[HR_ENGINE_GROUP];
+    struct hr_batch *batch;
+    uint64_t q = atomic_load_explicit(&w->quiescence, memory_order_relaxed);
+
+    /* Pairs with the closing stream: it has left the table before it looks at this word. */
+    atomic_store_explicit(&w->quiescence, q + 1, memory_order_seq_cst);
+    uint32_t n = claim(w->engine, &batch, indices);
+    if (n) {
+        uint64_t t0 = hr_clock_ns();
+        for (uint32_t i = 0; i < n; i++)
+            work_on(w, batch, indices[i]);
+        add(&w->busy_ns, hr_clock_ns() - t0);
+        add(&w->samples, n);
+        publish_times(w);
+    }
+    atomic_store_explicit(&w->quiescence, q + 2, memory_order_release);
+    return n > 0;
+}
+
+static void sleep_until_work(struct hr_worker *w, uint32_t seen)
+{
+    struct hr_engine *e = w->engine;
+    uint64_t t0 = hr_clock_ns();
+
+    atomic_store_explicit(&w->cpu_ns, hr_clock_thread_ns(), memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->sleepers, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&e->work_seq, memory_order_seq_cst) == seen &&
+        !atomic_load_explicit(&e->stop, memory_order_relaxed))
+        hr_futex_wait(&e->work_seq, seen, UINT64_MAX, false);
+    atomic_fetch_sub_explicit(&e->sleepers, 1, memory_order_relaxed);
+    add(&w->idle_ns, hr_clock_ns() - t0);
+}
+
+void *hr_worker_main(void *arg)
+{
+    struct hr_worker *w = arg;
+    struct hr_engine *e = w->engine;
+    bool steady = false;
+
+    while (!atomic_load_explicit(&e->stop, memory_order_acquire)) {
+        uint32_t seen = atomic_load_explicit(&e->work_seq, memory_order_acquire);
+        if (!work(w))
+            sleep_until_work(w, seen);
+        if (!steady && atomic_load_explicit(&w->samples, memory_order_relaxed) > WARM_UP_SAMPLES) {
+            hr_mem_steady_enter();
+            steady = true;
+        }
+    }
+    if (steady)
+        hr_mem_steady_leave();
+    atomic_store_explicit(&w->cpu_ns, hr_clock_thread_ns(), memory_order_relaxed);
+    return NULL;
+}
