@@ -99,10 +99,13 @@ void hr_stream_batch_done(struct hr_batch *batch)
         leave(s, next);
     }
     idle = s->published == s->begun;
+    bool ended = idle && s->status == HR_E_END;
     pthread_mutex_unlock(&s->lock);
     /* Whoever waits for the stream to fall idle (a seek, a close) waits on the reader thread. */
     if (idle)
         hr_engine_wake(s->engine);
+    if (ended)
+        hr_engine_notify(s->engine);
 }
 
 uint64_t hr_stream_in_flight(struct hr_stream *s)
@@ -134,7 +137,8 @@ void hr_stream_fail(struct hr_stream *s, const struct hr_error *err)
 int hr_stream_status(struct hr_stream *s, struct hr_error *err)
 {
     pthread_mutex_lock(&s->lock);
-    int status = s->status;
+    /* The end has come when the last batch is out, not when it was planned. */
+    int status = s->status == HR_E_END && s->begun != s->published ? 0 : s->status;
     if (status < 0 && err)
         *err = s->error;
     pthread_mutex_unlock(&s->lock);

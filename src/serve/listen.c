@@ -1,0 +1,78 @@
+/* Binds the sidecar's unix socket: a live owner is respected, a stale path is replaced. */
+#include "serve/listen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { BACKLOG = 64 };
+
+/* Clears the way at a path that is taken: only for a socket that nobody answers on. */
+static int remove_stale(const char *path, const struct sockaddr_un *addr, struct hr_error *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? 0 : hr_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (!S_ISSOCK(st.st_mode)) {
+        hr_fail(err, HR_E_EXISTS, "'%s' exists and is not a socket", path);
+        hr_error_hint(err, "choose another --socket path");
+        return HR_E_EXISTS;
+    }
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return hr_fail_errno(err, errno, "cannot create a socket");
+    int ret = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
+    int why = errno;
+    hr_fd_close(&fd);
+    if (ret == 0 || why == EAGAIN) {
+        hr_fail(err, HR_E_EXISTS, "a sidecar is already serving at '%s'", path);
+        hr_error_hint(err, "stop it, or choose another --socket path");
+        return HR_E_EXISTS;
+    }
+    if (why != ECONNREFUSED && why != EPROTOTYPE)
+        return hr_fail_errno(err, why, "cannot tell whether '%s' is in use", path);
+    if (why == EPROTOTYPE) {
+        hr_fail(err, HR_E_EXISTS, "'%s' is a socket of another program", path);
+        return HR_E_EXISTS;
+    }
+    if (unlink(path) < 0 && errno != ENOENT)
+        return hr_fail_errno(err, errno, "cannot remove the stale socket '%s'", path);
+    return 0;
+}
+
+int hr_listen_unix(const char *path, unsigned mode, struct hr_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int ret, fd;
+
+    if (strlen(path) >= sizeof(addr.sun_path)) {
+        hr_fail(err, HR_E_USAGE, "socket path is %zu bytes long; the system takes %zu", strlen(path),
+                sizeof(addr.sun_path) - 1);
+        hr_error_hint(err, "use a shorter path, such as /run/headrace/NAME.sock");
+        return HR_E_USAGE;
+    }
+    snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+    ret = remove_stale(path, &addr, err);
+    if (ret < 0)
+        return ret;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return hr_fail_errno(err, errno, "cannot create a socket");
+    mode_t old = umask(0777 & ~(mode_t)mode);
+    ret = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+    int why = errno;
+    umask(old);
+    if (ret < 0 || listen(fd, BACKLOG) < 0) {
+        hr_fail_errno(err, ret < 0 ? why : errno, "cannot listen at '%s'", path);
+        hr_fd_close(&fd);
+        return err ? err->code : HR_E_IO;
+    }
+    return fd;
+}

@@ -1,0 +1,384 @@
+/* Trainer sessions: hello, seek, statistics, bye. Whatever a peer sends is checked; a peer that breaks
+ * the protocol is told so and dropped, and nobody else notices. */
+#include "serve/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <headrace/version.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+/* Copies a fixed-size text field of a message, which need not be terminated. */
+static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_bytes)
+{
+    size_t n = strnlen(src, src_bytes < dst_bytes - 1 ? src_bytes : dst_bytes - 1);
+
+    memcpy(dst, src, n);
+    dst[n] = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)dst[i] < 0x20 || dst[i] == 0x7f)
+            dst[i] = '?';
+}
+
+void hr_session_send_error(struct hr_session *session, const struct hr_error *err)
+{
+    struct hr_wire_error msg = {
+        .head = {.kind = HR_WIRE_ERROR, .bytes = sizeof(msg)},
+        .code = err->code,
+        .record = err->record,
+    };
+    char text[1280];
+    struct hr_error ignored;
+
+    hr_error_format(err, text, sizeof(text));
+    snprintf(msg.text, sizeof(msg.text), "%.*s", (int)sizeof(msg.text) - 1, text);
+    snprintf(msg.shard, sizeof(msg.shard), "%.*s", (int)sizeof(msg.shard) - 1, err->file);
+    snprintf(msg.field, sizeof(msg.field), "%.*s", (int)sizeof(msg.field) - 1, err->field);
+    if (hr_fd_send(session->fd, &msg, sizeof(msg), NULL, 0, &ignored) < 0)
+        return; /* it left, or does not read: it is being dropped anyway */
+}
+
+static int refuse(struct hr_session *session, const struct hr_error *err)
+{
+    char text[1280];
+
+    hr_log(HR_LOG_WARN, "trainer %s (pid %d) refused: %s",
+           session->client[0] ? session->client : "?", (int)session->peer_pid,
+           hr_error_format(err, text, sizeof(text)));
+    hr_session_send_error(session, err);
+    return err->code;
+}
+
+static struct hr_state initial_state(const struct hr_plan *plan)
+{
+    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
+    struct hr_state state;
+
+    hr_state_init(&state, &dataset, &plan->digest, plan->order.spec.seed);
+    return state;
+}
+
+/* A state as a trainer sent it: decoded, and ours unless forced. */
+static int accept_state(const struct hr_plan *plan, const char *text, uint32_t bytes, bool force,
+                        struct hr_state *state, struct hr_error *err)
+{
+    struct hr_state ours = initial_state(plan);
+
+    if (bytes > HR_WIRE_STATE_BYTES)
+        return hr_fail(err, HR_E_PROTOCOL, "state of %u bytes; the most is %d", bytes,
+                       HR_WIRE_STATE_BYTES);
+    int ret = hr_state_decode(state, &ours, text, strnlen(text, bytes), err);
+    if (ret < 0)
+        return ret;
+    ret = hr_state_check(state, &ours, err);
+    if (ret < 0 && !force)
+        return ret;
+    state->dataset = ours.dataset;
+    state->plan = ours.plan;
+    state->seed = ours.seed;
+    return hr_order_check_cursor(&plan->order, state->cursor, err);
+}
+
+/* ---- the stream table ---- */
+
+static struct hr_stream_entry *find_entry(struct hr_session_host *host, uint32_t rank,
+                                          uint32_t world)
+{
+    for (int i = 0; i < host->stream_count; i++)
+        if (host->streams[i].rank == rank && host->streams[i].world == world)
+            return &host->streams[i];
+    return NULL;
+}
+
+static struct hr_stream_entry *entry_of(struct hr_session_host *host,
+                                        const struct hr_stream *stream)
+{
+    for (int i = 0; i < host->stream_count; i++)
+        if (host->streams[i].stream == stream)
+            return &host->streams[i];
+    return NULL;
+}
+
+static void close_entry(struct hr_session_host *host, struct hr_stream_entry *entry)
+{
+    hr_stream_close(entry->stream);
+    *entry = host->streams[--host->stream_count];
+}
+
+/* The job was resized: streams of another world that nobody reads any more give their memory back. */
+static void close_idle_of_other_worlds(struct hr_session_host *host, uint32_t world)
+{
+    for (int i = 0; i < host->stream_count;) {
+        if (host->streams[i].sessions == 0 && host->streams[i].world != world)
+            close_entry(host, &host->streams[i]);
+        else
+            i++;
+    }
+}
+
+static int open_entry(struct hr_session_host *host, const struct hr_wire_hello *hello,
+                      struct hr_stream_entry **out, struct hr_error *err)
+{
+    struct hr_stream_entry *entry = find_entry(host, hello->rank, hello->world);
+
+    if (entry && entry->sessions > 0 && !(entry->shared && hello->want_shared)) {
+        hr_fail(err, HR_E_BUSY, "rank %u of %u is taken by another trainer", hello->rank,
+                hello->world);
+        hr_error_hint(err, "give each trainer process its own rank, or let all of them ask for a "
+                           "shared stream");
+        return HR_E_BUSY;
+    }
+    if (entry && entry->shared != (hello->want_shared != 0)) {
+        close_entry(host, entry);
+        entry = NULL;
+    }
+    if (!entry) {
+        close_idle_of_other_worlds(host, hello->world);
+        if (host->stream_count == HR_MAX_SESSIONS)
+            return hr_fail(err, HR_E_LIMIT, "more than %d streams", HR_MAX_SESSIONS);
+        struct hr_stream *stream;
+        int ret = hr_engine_open_stream(host->engine, hello->rank, hello->world,
+                                        hello->want_shared != 0, &stream, err);
+        if (ret < 0)
+            return ret;
+        entry = &host->streams[host->stream_count++];
+        *entry = (struct hr_stream_entry){.stream = stream,
+                                          .rank = hello->rank,
+                                          .world = hello->world,
+                                          .shared = hello->want_shared != 0};
+    }
+    *out = entry;
+    return 0;
+}
+
+/* ---- messages ---- */
+
+static int send_welcome(struct hr_session_host *host, struct hr_session *session,
+                        const struct hr_stream_entry *entry, const struct hr_state *state,
+                        const int fds[3], struct hr_error *err)
+{
+    struct hr_ring *ring = hr_stream_ring(entry->stream);
+    const struct hr_plan *plan = host->plan;
+    struct hr_wire_welcome msg = {
+        .head = {.kind = HR_WIRE_WELCOME, .bytes = sizeof(msg)},
+        .wire_version = HR_WIRE_VERSION,
+        .rank = entry->rank,
+        .world = entry->world,
+        .slot_count = plan->slot_count,
+        .slot_bytes = hr_ring_slot_bytes(ring),
+        .control_bytes = sizeof(struct hr_wire_control),
+        .writable = !entry->shared,
+        .generation = hr_ring_generation(ring),
+        .steps_per_epoch = hr_order_steps(&plan->order, state->cursor.epoch),
+        .batch = plan->order.spec.batch,
+        .dataset_records = hr_dataset_record_count(plan->dataset),
+        .server = "headrace " HR_VERSION_STRING,
+    };
+    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
+
+    hr_ring_base(ring, &msg.data_bytes);
+    hr_digest_hex(&dataset, msg.dataset_digest);
+    hr_digest_hex(&plan->digest, msg.plan_digest);
+    msg.state_bytes = (uint32_t)hr_state_encode(state, msg.state);
+    return hr_fd_send(session->fd, &msg, sizeof(msg), fds, 3, err);
+}
+
+static int handle_hello(struct hr_session_host *host, struct hr_session *session,
+                        const struct hr_wire_hello *hello)
+{
+    struct hr_stream_entry *entry = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+    struct hr_state state;
+    int fds[3], ret;
+
+    copy_text(session->client, sizeof(session->client), hello->client, sizeof(hello->client));
+    if (session->stream) {
+        hr_fail(&err, HR_E_PROTOCOL, "hello was said twice");
+        return refuse(session, &err);
+    }
+    if (hello->wire_version != HR_WIRE_VERSION) {
+        hr_fail(&err, HR_E_VERSION, "the client speaks protocol %u, the sidecar %u",
+                hello->wire_version, HR_WIRE_VERSION);
+        hr_error_hint(&err, "install the same version of headrace on both sides");
+        return refuse(session, &err);
+    }
+    if (host->draining) {
+        hr_fail(&err, HR_E_BUSY, "the sidecar is draining and takes no new trainers");
+        return refuse(session, &err);
+    }
+    ret = hr_order_check_world(&host->plan->order, hello->rank, hello->world, &err);
+    if (ret == 0)
+        ret = accept_state(host->plan, hello->state, hello->state_bytes, hello->force_state != 0,
+                           &state, &err);
+    if (ret == 0)
+        ret = open_entry(host, hello, &entry, &err);
+    /* A replica joins where the stream is; everyone else says where to go on. */
+    if (ret == 0 && entry->sessions == 0)
+        ret = hr_stream_seek(entry->stream, &state, &err);
+    if (ret == 0)
+        ret = hr_ring_attach(hr_stream_ring(entry->stream), &session->consumer, fds, &err);
+    if (ret < 0)
+        return refuse(session, &err);
+    session->stream = entry->stream;
+    session->hello_deadline_ns = 0;
+    session->wake_fd = hr_ring_consumer_wake_fd(session->consumer);
+    entry->sessions++;
+    ret = send_welcome(host, session, entry, &state, fds, &err);
+    if (ret < 0)
+        return ret;
+    hr_log(HR_LOG_INFO, "trainer %s (pid %d) attached as rank %u of %u", session->client,
+           (int)session->peer_pid, entry->rank, entry->world);
+    return 0;
+}
+
+static int handle_seek(struct hr_session_host *host, struct hr_session *session,
+                       const struct hr_wire_seek *seek)
+{
+    struct hr_stream_entry *entry = entry_of(host, session->stream);
+    struct hr_error err = HR_ERROR_INIT;
+    struct hr_state state;
+    int ret = 0;
+
+    if (entry->sessions > 1) {
+        hr_fail(&err, HR_E_BUSY, "a stream that others read too cannot be moved");
+        return refuse(session, &err);
+    }
+    if (seek->state_bytes) {
+        ret = accept_state(host->plan, seek->state, seek->state_bytes, seek->force_state != 0,
+                           &state, &err);
+    } else {
+        state = initial_state(host->plan);
+        state.cursor.epoch = seek->epoch;
+    }
+    if (ret == 0)
+        ret = hr_stream_seek(session->stream, &state, &err);
+    if (ret < 0)
+        return refuse(session, &err);
+    session->told_end = false;
+    struct hr_wire_seeked msg = {
+        .head = {.kind = HR_WIRE_SEEKED, .bytes = sizeof(msg)},
+        .generation = hr_ring_generation(hr_stream_ring(session->stream)),
+        .steps_per_epoch = hr_order_steps(&host->plan->order, state.cursor.epoch),
+    };
+    msg.state_bytes = (uint32_t)hr_state_encode(&state, msg.state);
+    return hr_fd_send(session->fd, &msg, sizeof(msg), NULL, 0, &err);
+}
+
+void hr_session_stats_json(struct hr_session_host *host, const struct hr_session *session,
+                           char *json, size_t json_bytes)
+{
+    struct hr_engine_stats e;
+    struct hr_ring_stats r;
+    struct hr_buf b = {0};
+
+    hr_engine_stats(host->engine, &e);
+    hr_ring_stats(hr_stream_ring(session->stream), &r);
+    hr_json_open(&b, NULL, '{');
+    hr_json_uint(&b, "samples", e.samples);
+    hr_json_uint(&b, "batches", e.batches);
+    hr_json_uint(&b, "workers", (uint64_t)hr_engine_worker_count(host->engine));
+    hr_json_str(&b, "reader", hr_engine_reader_reason(host->engine));
+    hr_json_uint(&b, "read_requests", e.read_requests);
+    hr_json_uint(&b, "read_bytes", e.read_bytes);
+    hr_json_uint(&b, "read_errors", e.read_errors);
+    hr_json_uint(&b, "reader_cpu_ns", e.reader_cpu_ns);
+    hr_json_uint(&b, "worker_cpu_ns", e.worker_cpu_ns);
+    hr_json_uint(&b, "worker_busy_ns", e.worker_busy_ns);
+    hr_json_uint(&b, "worker_idle_ns", e.worker_idle_ns);
+    hr_json_uint(&b, "bad_records", e.bad.records);
+    hr_json_uint(&b, "bad_samples", e.bad.occurrences);
+    hr_json_uint(&b, "published", r.published);
+    hr_json_uint(&b, "released", r.released);
+    hr_json_uint(&b, "ready", r.ready);
+    hr_json_uint(&b, "leased", r.leased);
+    hr_json_uint(&b, "free_slots", r.free_slots);
+    hr_json_uint(&b, "producer_wait_ns", r.producer_wait_ns);
+    hr_json_uint(&b, "consumer_wait_ns", r.consumer_wait_ns);
+    hr_json_close(&b, '}');
+    snprintf(json, json_bytes, "%s", hr_buf_failed(&b) ? "{}" : hr_buf_str(&b));
+    hr_buf_finish(&b);
+}
+
+static int handle_stats(struct hr_session_host *host, struct hr_session *session)
+{
+    struct hr_wire_stats msg = {.head = {.kind = HR_WIRE_STATS}};
+    struct hr_error err;
+
+    hr_session_stats_json(host, session, msg.json, sizeof(msg.json));
+    msg.head.bytes = (uint32_t)(offsetof(struct hr_wire_stats, json) + strlen(msg.json) + 1);
+    return hr_fd_send(session->fd, &msg, msg.head.bytes, NULL, 0, &err);
+}
+
+static int dispatch(struct hr_session_host *host, struct hr_session *session, const void *msg,
+                    size_t bytes)
+{
+    const struct hr_wire_head *head = msg;
+    struct hr_error err;
+
+    if (bytes >= sizeof(*head) && head->bytes == bytes) {
+        if (head->kind == HR_WIRE_HELLO && bytes == sizeof(struct hr_wire_hello))
+            return handle_hello(host, session, msg);
+        if (head->kind == HR_WIRE_BYE)
+            return HR_E_DISCONNECTED;
+        if (session->stream && head->kind == HR_WIRE_SEEK && bytes == sizeof(struct hr_wire_seek))
+            return handle_seek(host, session, msg);
+        if (session->stream && head->kind == HR_WIRE_STATS_ASK)
+            return handle_stats(host, session);
+    }
+    hr_fail(&err, HR_E_PROTOCOL, "a message of %zu bytes that means nothing%s", bytes,
+            session->stream ? "" : " before hello");
+    return refuse(session, &err);
+}
+
+int hr_session_receive(struct hr_session_host *host, struct hr_session *session)
+{
+    _Alignas(8) char msg[HR_WIRE_MAX_MESSAGE];
+    int fds[8], fd_count;
+    struct hr_error err;
+    ssize_t n = hr_fd_recv(session->fd, msg, sizeof(msg), fds, &fd_count, &err);
+
+    for (int i = 0; i < fd_count; i++) /* nobody has a reason to send us any */
+        hr_fd_close(&fds[i]);
+    if (n == 0)
+        return HR_E_DISCONNECTED;
+    if (n == HR_E_TIMEOUT)
+        return 0; /* nothing there after all */
+    if (n < 0)
+        return refuse(session, &err);
+    return dispatch(host, session, msg, (size_t)n);
+}
+
+int hr_session_check_stream(struct hr_session *session)
+{
+    struct hr_error err = HR_ERROR_INIT;
+
+    if (!session->stream || session->told_end)
+        return 0;
+    int status = hr_stream_status(session->stream, &err);
+    if (status == 0)
+        return 0;
+    session->told_end = true;
+    if (status != HR_E_END) {
+        hr_log_error(HR_LOG_ERROR, "feeding stopped", &err);
+        hr_session_send_error(session, &err);
+    }
+    hr_ring_close_consumer(session->consumer, status);
+    return 0;
+}
+
+void hr_session_end(struct hr_session_host *host, struct hr_session *session)
+{
+    if (session->consumer) {
+        struct hr_stream_entry *entry = entry_of(host, session->stream);
+        hr_ring_detach(hr_stream_ring(session->stream), session->consumer);
+        if (--entry->sessions == 0)
+            hr_stream_pause(session->stream);
+        hr_log(HR_LOG_INFO, "trainer %s (pid %d) of rank %u left; its leases are reclaimed",
+               session->client, (int)session->peer_pid, entry->rank);
+    }
+    hr_fd_close(&session->fd);
+    *session = (struct hr_session){.fd = -1, .wake_fd = -1};
+}
