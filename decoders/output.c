@@ -9,7 +9,7 @@ static const char *const image_layouts[] = {"nhwc", "nchw", NULL};
 static const char *const video_layouts[] = {"nthwc", "ntchw", "ncthw", NULL};
 static const char *const audio_layouts[] = {"nt", "ntc", "nct", NULL};
 static const char *const pixel_channels[] = {"rgb", "gray", NULL};
-static const char *const sound_channels[] = {"mono", "stereo", NULL};
+static const char *const sound_channels[] = {"mono", "stereo", "keep", NULL};
 
 static const struct words {
     const char *const *dtypes, *const *layouts, *const *channels;

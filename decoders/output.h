@@ -13,6 +13,7 @@ enum hr_channels {
     HR_CHANNELS_GRAY,
     HR_CHANNELS_MONO,
     HR_CHANNELS_STEREO,
+    HR_CHANNELS_KEEP, /* audio: as many as the value has */
 };
 
 struct hr_output {

@@ -1,0 +1,46 @@
+/* A clip's way after decoding: mixing of channels, gain, resampling, and the output's type and
+ * layout. Blocks go in as they are decoded; out come exactly as many samples as were planned. */
+#ifndef HR_DECODERS_SOUND_H
+#define HR_DECODERS_SOUND_H
+
+#include "base/err.h"
+#include "base/types.h"
+
+enum hr_sound_mix { HR_SOUND_KEEP, HR_SOUND_MONO, HR_SOUND_STEREO };
+
+struct hr_sound_job {
+    enum hr_sound_mix mix;
+    uint32_t in_channels, in_rate, out_rate;
+    float gain;
+    enum hr_dtype dtype; /* F32, F16, BF16, I16 */
+    bool interleaved;    /* false: a plane a channel */
+    uint64_t out_samples;  /* made from the input */
+    uint64_t dst_samples;  /* room in dst; what is not made is silence */
+    void *dst;
+};
+
+struct SwrContext;
+
+/* One per worker; everything but the job is kept between clips. */
+struct hr_sound {
+    struct hr_sound_job job;
+    uint32_t channels; /* after mixing */
+    uint64_t made;
+    struct SwrContext *swr;
+    uint32_t swr_in, swr_out, swr_channels;
+    float *mixed, *resampled;
+};
+
+int hr_sound_init(struct hr_sound *sound) HR_MUST_CHECK;
+void hr_sound_finish(struct hr_sound *sound);
+
+/* Channels that a mix gives; 0 when it cannot be made from that many (stereo of more than two). */
+uint32_t hr_sound_channels(enum hr_sound_mix mix, uint32_t in_channels);
+
+int hr_sound_begin(struct hr_sound *sound, const struct hr_sound_job *job, struct hr_error *err)
+    HR_MUST_CHECK;
+int hr_sound_push(struct hr_sound *sound, float *const *planes, size_t n, struct hr_error *err)
+    HR_MUST_CHECK;
+int hr_sound_end(struct hr_sound *sound, struct hr_error *err) HR_MUST_CHECK;
+
+#endif
