@@ -1,0 +1,308 @@
+/* The row machine: rows of a box go in, finished rows of the result come out. Each row that counts
+ * is resized horizontally into a ring just tall enough for the vertical filter; when the last row of
+ * an output row is in, the ring rows are combined, converted and stored in one go. */
+#include "decoders/kernels/resample.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "decoders/kernels/axis.h"
+#include "decoders/kernels/hplan.h"
+#include "decoders/kernels/kernels.h"
+
+enum { ROW_SLACK = 64, MAX_SIDE = 1 << 24 };
+
+struct hr_resample {
+    const struct hr_kernels *kernels;
+    struct hr_resample_job job;
+    struct hr_store store;
+    hr_store_fn *convert; /* NULL: bytes go straight to dst */
+    size_t dtype_bytes;
+
+    struct hr_axis columns, rows;
+    struct hr_hplan_store horizontal;
+    /* what the horizontal plan was made from */
+    struct hr_axis_key planned_key;
+    uint32_t planned_channels;
+    bool planned_flip;
+
+    struct hr_block ring, line, padded, pointers;
+    uint32_t ring_mask;
+    size_t ring_stride; /* in elements */
+
+    bool through;      /* neither axis changes: rows are only converted */
+    uint32_t pushed;   /* next source row */
+    uint32_t next_out; /* next output row, before the flip */
+};
+
+int hr_resample_create(struct hr_resample **out)
+{
+    struct hr_resample *resample = hr_alloc_zero(1, sizeof(*resample));
+
+    if (!resample)
+        return HR_E_NOMEM;
+    resample->kernels = hr_kernels_get();
+    *out = resample;
+    return 0;
+}
+
+void hr_resample_destroy(struct hr_resample *resample)
+{
+    if (!resample)
+        return;
+    hr_axis_finish(&resample->columns);
+    hr_axis_finish(&resample->rows);
+    hr_block_finish(&resample->horizontal.table);
+    hr_block_finish(&resample->ring);
+    hr_block_finish(&resample->line);
+    hr_block_finish(&resample->padded);
+    hr_block_finish(&resample->pointers);
+    hr_free(resample);
+}
+
+void hr_resample_use_kernels(struct hr_resample *resample, const struct hr_kernels *kernels)
+{
+    resample->kernels = kernels;
+    resample->planned_channels = 0;
+}
+
+static uint32_t power_of_two(uint32_t at_least)
+{
+    uint32_t p = 1;
+
+    while (p < at_least)
+        p *= 2;
+    return p;
+}
+
+/* Scratch rows for out_w pixels and a vertical filter of so many taps. */
+static int make_rows(struct hr_resample *resample, uint32_t out_w, uint32_t channels, uint32_t taps)
+{
+    uint32_t ring_rows = power_of_two(taps);
+    uint64_t elements = (uint64_t)out_w * channels;
+    uint64_t stride = hr_align_up(elements, 64) + HR_RING_PAD, ring_bytes;
+
+    if (!hr_mul_u64(stride * sizeof(int16_t), ring_rows, &ring_bytes) || ring_bytes > SIZE_MAX / 2)
+        return HR_E_LIMIT;
+    if (hr_block_grow(&resample->ring, ring_bytes) ||
+        hr_block_grow(&resample->line, hr_align_up(elements, 64) + ROW_SLACK) ||
+        hr_block_grow(&resample->pointers, ((size_t)ring_rows + 1) * sizeof(int16_t *)))
+        return HR_E_NOMEM;
+    resample->ring_stride = stride;
+    resample->ring_mask = ring_rows - 1;
+    return 0;
+}
+
+int hr_resample_reserve(struct hr_resample *resample, uint32_t max_in_w, uint32_t max_in_h,
+                        uint32_t max_out_w, uint32_t max_out_h)
+{
+    if (!max_in_w || !max_in_h || !max_out_w || !max_out_h || max_in_w > MAX_SIDE ||
+        max_in_h > MAX_SIDE || max_out_w > MAX_SIDE || max_out_h > MAX_SIDE)
+        return HR_E_LIMIT;
+    resample->planned_channels = 0;
+    int rc = hr_axis_reserve(&resample->columns, max_in_w, max_out_w);
+    if (!rc)
+        rc = hr_axis_reserve(&resample->rows, max_in_h, max_out_h);
+    if (!rc)
+        rc = hr_hplan_reserve(&resample->horizontal, max_in_w, max_out_w);
+    if (!rc)
+        rc = make_rows(resample, max_out_w, 3,
+                       hr_axis_max_taps(max_in_h, max_out_h, HR_FILTER_LANCZOS3));
+    return rc;
+}
+
+static bool window_inside(uint32_t first, uint32_t count, uint32_t whole)
+{
+    return count && whole <= MAX_SIDE && count <= whole && first <= whole - count;
+}
+
+static int check_job(const struct hr_resample_job *job)
+{
+    if (!job->in_w || !job->in_h || job->in_w > MAX_SIDE || job->in_h > MAX_SIDE)
+        return HR_E_LIMIT;
+    if (!window_inside(job->out_x, job->out_w, job->full_out_w) ||
+        !window_inside(job->out_y, job->out_h, job->full_out_h))
+        return HR_E_LIMIT;
+    if ((job->channels != 1 && job->channels != 3) || (unsigned)job->filter >= HR_FILTER_COUNT)
+        return HR_E_UNSUPPORTED;
+    return 0;
+}
+
+static int choose_store(struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    bool planar = job->planar && job->channels == 3;
+    enum hr_store_type type;
+
+    switch (job->dtype) {
+    case HR_DTYPE_U8: type = HR_STORE_U8; break;
+    case HR_DTYPE_F16: type = HR_STORE_F16; break;
+    case HR_DTYPE_BF16: type = HR_STORE_BF16; break;
+    case HR_DTYPE_F32: type = HR_STORE_F32; break;
+    default: return HR_E_UNSUPPORTED;
+    }
+    resample->dtype_bytes = hr_dtype_bytes(job->dtype);
+    resample->store = (struct hr_store){.channels = job->channels,
+                                        .plane_stride = job->dst_plane_stride};
+    memcpy(resample->store.scale, job->scale, sizeof(resample->store.scale));
+    memcpy(resample->store.bias, job->bias, sizeof(resample->store.bias));
+    resample->convert = planar ? resample->kernels->planar[type] : resample->kernels->packed[type];
+    return 0;
+}
+
+static int plan_columns(struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    struct hr_axis *axis = &resample->columns;
+    struct hr_axis_key key = {job->in_w, job->full_out_w, job->out_x, job->out_w, job->filter, 0};
+
+    int rc = hr_axis_compute(axis, &key);
+    if (rc)
+        return rc;
+    if (memcmp(&resample->planned_key, &key, sizeof(key)) != 0 ||
+        resample->planned_channels != job->channels || resample->planned_flip != job->flip_h) {
+        resample->planned_channels = 0;
+        rc = hr_hplan_build(&resample->horizontal, resample->kernels, axis, job->channels,
+                            job->flip_h);
+        if (rc)
+            return rc;
+        resample->planned_key = key;
+        resample->planned_channels = job->channels;
+        resample->planned_flip = job->flip_h;
+    }
+    return hr_block_grow(&resample->padded,
+                         (size_t)resample->horizontal.pad_pixels * job->channels + ROW_SLACK);
+}
+
+static int plan_rows(struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    struct hr_axis *axis = &resample->rows;
+    struct hr_axis_key key = {job->in_h, job->full_out_h, job->out_y, job->out_h, job->filter, 1};
+
+    int rc = hr_axis_compute(axis, &key);
+    if (rc)
+        return rc;
+    resample->horizontal.plan.ring_shift = axis->narrow ? HR_NARROW_SHIFT : 0;
+    return make_rows(resample, job->out_w, job->channels, axis->taps);
+}
+
+int hr_resample_begin(struct hr_resample *resample, const struct hr_resample_job *job)
+{
+    struct hr_resample_job *own = &resample->job;
+
+    *own = *job;
+    if (!own->full_out_w) {
+        own->full_out_w = own->out_w;
+        own->full_out_h = own->out_h;
+        own->out_x = own->out_y = 0;
+    }
+    int rc = check_job(own);
+    if (!rc)
+        rc = choose_store(resample);
+    if (!rc)
+        rc = plan_columns(resample);
+    if (!rc)
+        rc = plan_rows(resample);
+    if (rc)
+        return rc;
+    resample->through =
+        own->in_w == own->full_out_w && own->in_h == own->full_out_h && !own->flip_h;
+    resample->pushed = resample->rows.first;
+    resample->next_out = 0;
+    return 0;
+}
+
+void hr_resample_rows_needed(const struct hr_resample *resample, uint32_t *first, uint32_t *last)
+{
+    *first = resample->rows.first;
+    *last = resample->rows.end - 1;
+}
+
+void hr_resample_cols_needed(const struct hr_resample *resample, uint32_t *first, uint32_t *last)
+{
+    *first = resample->columns.first;
+    *last = resample->columns.end - 1;
+}
+
+static uint8_t *next_dst(struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    uint32_t y = resample->next_out++;
+
+    if (job->flip_v)
+        y = job->out_h - 1 - y;
+    return (uint8_t *)job->dst + y * job->dst_row_stride * resample->dtype_bytes;
+}
+
+static int16_t *ring_row(const struct hr_resample *resample, uint32_t y)
+{
+    return (int16_t *)resample->ring.ptr + (y & resample->ring_mask) * resample->ring_stride;
+}
+
+static void combine(struct hr_resample *resample, uint32_t i, uint8_t *dst)
+{
+    const struct hr_axis *axis = &resample->rows;
+    const int16_t *coeff = axis->coeff + (size_t)i * axis->stride;
+    const int16_t **rows = resample->pointers.ptr;
+    uint32_t taps = axis->count[i];
+    size_t elements = (size_t)resample->job.out_w * resample->job.channels;
+
+    for (uint32_t t = 0; t < taps; t++)
+        rows[t] = ring_row(resample, axis->start[i] + t);
+    rows[taps] = rows[0]; /* for kernels that take two at a time: the coefficient is 0 */
+    if (axis->narrow)
+        resample->kernels->vnarrow(rows, coeff, taps, dst, elements);
+    else
+        resample->kernels->vwide(rows, coeff, taps, axis->bits, dst, elements);
+}
+
+static void emit(struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    uint32_t i = resample->next_out;
+    uint8_t *dst = next_dst(resample);
+
+    if (job->dtype == HR_DTYPE_U8 && (!job->planar || job->channels == 1)) {
+        combine(resample, i, dst);
+        return;
+    }
+    combine(resample, i, resample->line.ptr);
+    resample->convert(&resample->store, resample->line.ptr, dst, job->out_w);
+}
+
+static void resize_row(struct hr_resample *resample, const uint8_t *row, int16_t *dst)
+{
+    const struct hr_axis *axis = &resample->columns;
+    size_t channels = resample->job.channels;
+
+    if (resample->horizontal.pad_pixels) {
+        size_t offset = axis->first * channels;
+        memcpy(resample->padded.ptr, row + offset, (axis->end - axis->first) * channels);
+        row = (const uint8_t *)((uintptr_t)resample->padded.ptr - offset);
+    }
+    resample->horizontal.resize(&resample->horizontal.plan, row, dst);
+}
+
+void hr_resample_push(struct hr_resample *resample, const uint8_t *row)
+{
+    const struct hr_axis *axis = &resample->rows;
+    uint32_t y = resample->pushed++;
+
+    if (hr_resample_done(resample) || y < axis->start[resample->next_out])
+        return;
+    if (resample->through) {
+        resample->convert(&resample->store, row + (size_t)resample->job.out_x * resample->job.channels,
+                          next_dst(resample), resample->job.out_w);
+        return;
+    }
+    resize_row(resample, row, ring_row(resample, y));
+    while (!hr_resample_done(resample) &&
+           axis->start[resample->next_out] + axis->count[resample->next_out] <= y + 1)
+        emit(resample);
+}
+
+bool hr_resample_done(const struct hr_resample *resample)
+{
+    return resample->next_out >= resample->job.out_h;
+}
