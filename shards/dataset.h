@@ -24,6 +24,9 @@ struct hr_digest hr_dataset_digest(const struct hr_dataset *dataset);
 uint64_t hr_dataset_record_count(const struct hr_dataset *dataset);
 uint64_t hr_dataset_bytes(const struct hr_dataset *dataset);
 
+/* Memory that the indexes take. */
+uint64_t hr_dataset_index_bytes(const struct hr_dataset *dataset);
+
 uint32_t hr_dataset_shard_count(const struct hr_dataset *dataset);
 /* Full path of the shard's file; index < shard_count. */
 const char *hr_dataset_shard_path(const struct hr_dataset *dataset, uint32_t shard);
@@ -35,7 +38,8 @@ uint32_t hr_dataset_shard_of(const struct hr_dataset *dataset, uint64_t record, 
 
 /* Where a value's stored bytes are. For HR_CODEC_NONE the value is file bytes [off, off + bytes).
  * Otherwise read the whole block [off, off + stored_bytes), decompress it to block_bytes, and the
- * value is its bytes [block_off, block_off + bytes). */
+ * value is its bytes [block_off, block_off + bytes). codec is that of the block at hand: one that
+ * would not shrink is HR_CODEC_NONE. A value of 0 bytes is complete without a read. */
 struct hr_value_place {
     bool present;
     uint8_t codec;    /* enum hr_codec */
@@ -55,6 +59,9 @@ void hr_dataset_locate(const struct hr_dataset *dataset, uint64_t record, uint32
                        struct hr_value_place *place);
 void hr_dataset_facts(const struct hr_dataset *dataset, uint64_t record, uint32_t field,
                       struct hr_facts *facts);
+
+/* Size of a value before a repacking; its stored size when it was not repacked. */
+uint64_t hr_dataset_original_bytes(const struct hr_dataset *dataset, uint64_t record, uint32_t field);
 
 struct hr_scalar {
     bool present;

@@ -3,6 +3,7 @@
 #define HR_SHARDS_SCHEMA_H
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/types.h"
 
 /* Compression of a field's values in shared blocks; media and large values stay HR_CODEC_NONE. */
@@ -39,5 +40,15 @@ int hr_schema_find(const struct hr_schema *schema, const char *name); /* index o
 
 /* Names are [A-Za-z0-9_.-], start with a letter or _, are unique; types and shapes make sense. */
 int hr_schema_check(const struct hr_schema *schema, struct hr_error *err) HR_MUST_CHECK;
+
+/* A deep copy, whose classes the copy owns. HR_E_NOMEM. */
+int hr_schema_copy(struct hr_schema *to, const struct hr_schema *from,
+                   struct hr_error *err) HR_MUST_CHECK;
+void hr_schema_finish(struct hr_schema *schema); /* frees the classes */
+/* Feeds the schema's meaning, classes included, to a hasher (docs/formats/hrs.md, "Digest"). */
+void hr_schema_hash(const struct hr_schema *schema, struct hr_hasher *hasher);
+bool hr_schema_equal(const struct hr_schema *a, const struct hr_schema *b);
+/* Bytes of one value of a tensor field with a fixed shape; 0 when its shape is not fixed. */
+uint64_t hr_schema_fixed_bytes(const struct hr_schema_field *field);
 
 #endif

@@ -1,0 +1,558 @@
+/* Reading, writing and keeping manifests. */
+#include "shards/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "manifest.pb-c.h"
+#include "proto.h"
+#include "shards/index.h"
+
+enum { FORMAT = 1, HEAD_BYTES = 8, TAIL_BYTES = 16, MAX_BYTES = 1 << 30, MAX_SHARDS = 1 << 24 };
+
+static const uint8_t magic[HEAD_BYTES] = {0x89, 'H', 'R', 'M', '\r', '\n', 0x1a, '\n'};
+
+bool hr_shard_name_ok(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (n == 0 || n >= HR_STR_BYTES || name[0] == '.' || strstr(name, ".."))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (name[i] == '/' || (uint8_t)name[i] < 0x20 || name[i] == 0x7f)
+            return false;
+    return true;
+}
+
+struct hr_digest hr_manifest_digest(const struct hr_schema *schema,
+                                    const struct hr_shard_info *shards, uint32_t shard_count)
+{
+    struct hr_hasher *hasher = hr_hasher_create();
+    struct hr_digest digest = {{0}};
+
+    if (!hasher)
+        return digest;
+    hr_hasher_update(hasher, magic, sizeof(magic));
+    hr_hasher_update_u64(hasher, FORMAT);
+    hr_schema_hash(schema, hasher);
+    hr_hasher_update_u64(hasher, shard_count);
+    for (uint32_t i = 0; i < shard_count; i++) {
+        hr_hasher_update(hasher, shards[i].digest.bytes, sizeof(shards[i].digest.bytes));
+        hr_hasher_update_u64(hasher, shards[i].record_count);
+    }
+    digest = hr_hasher_digest(hasher);
+    hr_hasher_destroy(hasher);
+    return digest;
+}
+
+void hr_manifest_finish(struct hr_manifest *m)
+{
+    hr_schema_finish(&m->schema);
+    hr_free(m->shards);
+    hr_free(m->tool);
+    hr_free(m->options);
+    hr_free(m->source);
+    *m = (struct hr_manifest){.schema.class_field = -1};
+}
+
+/* ---- read ---- */
+
+static int read_shards(const Headrace__Manifest *p, struct hr_manifest *m, struct hr_error *err)
+{
+    if (p->n_shards > MAX_SHARDS)
+        return hr_fail(err, HR_E_CORRUPT, "more shards than can be");
+    m->shards = hr_alloc_zero(p->n_shards, sizeof(*m->shards));
+    if (!m->shards)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
+    for (size_t i = 0; i < p->n_shards; i++) {
+        const Headrace__ShardRow *row = p->shards[i];
+        struct hr_shard_info *info = &m->shards[i];
+        if (!hr_shard_name_ok(row->name))
+            return hr_fail(err, HR_E_CORRUPT, "shard %zu: its name is not a plain file name", i);
+        if (row->digest.len != sizeof(info->digest.bytes) || row->records > HRS_MAX_RECORDS)
+            return hr_fail(err, HR_E_CORRUPT, "shard '%s': impossible digest or count", row->name);
+        snprintf(info->name, sizeof(info->name), "%s", row->name);
+        info->bytes = row->bytes;
+        info->record_count = row->records;
+        memcpy(info->digest.bytes, row->digest.data, sizeof(info->digest.bytes));
+        m->record_count += row->records;
+        if (!hr_add_u64(m->bytes, row->bytes, &m->bytes))
+            return hr_fail(err, HR_E_CORRUPT, "sizes of shards overflow");
+    }
+    m->shard_count = (uint32_t)p->n_shards;
+    return 0;
+}
+
+static int read_rest(const Headrace__Manifest *p, struct hr_manifest *m, struct hr_error *err)
+{
+    const Headrace__Provenance *from = p->provenance;
+
+    if (p->digest.len != 16 || (p->previous.len != 0 && p->previous.len != 16))
+        return hr_fail(err, HR_E_CORRUPT, "impossible digest");
+    memcpy(m->digest.bytes, p->digest.data, 16);
+    m->has_previous = p->previous.len == 16;
+    if (m->has_previous)
+        memcpy(m->previous.bytes, p->previous.data, 16);
+    if (p->record_count != m->record_count || p->bytes != m->bytes)
+        return hr_fail(err, HR_E_CORRUPT, "totals differ from the sum of the shards");
+    if (p->n_totals != m->schema.field_count)
+        return hr_fail(err, HR_E_CORRUPT, "totals do not fit the schema");
+    for (size_t i = 0; i < p->n_totals; i++) {
+        m->totals[i].present = p->totals[i]->present;
+        m->totals[i].bytes = p->totals[i]->bytes;
+        m->totals[i].original_bytes = p->totals[i]->original_bytes;
+        m->totals[i].max_bytes = p->totals[i]->max_bytes;
+        m->totals[i].duration_ns = p->totals[i]->duration_ns;
+    }
+    m->tool = hr_strdup(from ? from->tool : "");
+    m->options = hr_strdup(from ? from->options : "");
+    m->source = from && from->source.len ? hr_strndup((const char *)from->source.data, from->source.len)
+                                         : hr_strdup("");
+    if (!m->tool || !m->options || !m->source)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
+    return 0;
+}
+
+static int parse(const uint8_t *data, size_t bytes, struct hr_manifest *m, struct hr_error *err)
+{
+    size_t body = bytes - HEAD_BYTES - TAIL_BYTES;
+    Headrace__Manifest *p = NULL;
+    int ret;
+
+    if (bytes < HEAD_BYTES + TAIL_BYTES || memcmp(data, magic, HEAD_BYTES) != 0)
+        return hr_fail(err, HR_E_CORRUPT, "not a manifest, or cut short");
+    if (hr_load_le64(data + bytes - 16) != body ||
+        hr_load_le64(data + bytes - 8) != hr_hash64(data, bytes - 8, 0))
+        return hr_fail(err, HR_E_CORRUPT, "manifest: checksum mismatch");
+    p = headrace__manifest__unpack(NULL, body, data + HEAD_BYTES);
+    if (!p)
+        return hr_fail(err, HR_E_CORRUPT, "manifest: not a valid message");
+    if (p->format != FORMAT)
+        ret = hr_fail(err, HR_E_VERSION, "manifest of format %u, this version reads %d", p->format, FORMAT);
+    else
+        ret = hr_proto_schema_read(p->schema, &m->schema, err);
+    if (ret == 0)
+        ret = read_shards(p, m, err);
+    if (ret == 0)
+        ret = read_rest(p, m, err);
+    headrace__manifest__free_unpacked(p, NULL);
+    if (ret < 0)
+        return ret;
+    struct hr_digest digest = hr_manifest_digest(&m->schema, m->shards, m->shard_count);
+    return hr_digest_equal(&digest, &m->digest)
+               ? 0
+               : hr_fail(err, HR_E_CORRUPT, "manifest: digest is not that of schema and shards");
+}
+
+static int read_file(const char *path, struct hr_manifest *manifest, struct hr_error *err)
+{
+    struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+    void *data = NULL;
+    size_t bytes = 0;
+    int ret;
+
+    if (!m)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
+    m->schema.class_field = -1;
+    ret = hr_fd_read_file(path, MAX_BYTES, &data, &bytes, err);
+    if (ret == 0)
+        ret = parse(data, bytes, m, err);
+    if (ret == 0)
+        *manifest = *m;
+    else
+        hr_manifest_finish(m);
+    if (ret < 0)
+        hr_error_at_file(err, path, 0, 0);
+    hr_free(data);
+    hr_free(m);
+    return ret;
+}
+
+int hr_manifest_read(const char *path, struct hr_manifest *manifest, struct hr_error *err)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return hr_fail_errno(err, errno, "cannot open '%s'", path);
+    if (!S_ISDIR(st.st_mode))
+        return read_file(path, manifest, err);
+    char *file = hr_asprintf("%s/" HR_MANIFEST_NAME, path);
+    if (!file)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a path");
+    int ret = read_file(file, manifest, err);
+    if (ret == HR_E_NOT_FOUND)
+        hr_error_hint(err, "a dataset folder has a " HR_MANIFEST_NAME
+                           "; an unfinished pack has none yet");
+    hr_free(file);
+    return ret;
+}
+
+/* ---- versions ---- */
+
+/* Names in versions/ that are a digest and .hrm. */
+static bool version_name(const char *name, struct hr_digest *digest)
+{
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    if (strlen(name) != 36 || strcmp(name + 32, ".hrm") != 0)
+        return false;
+    memcpy(hex, name, 32);
+    hex[32] = 0;
+    return hr_digest_parse(hex, digest);
+}
+
+static int by_digest(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct hr_digest));
+}
+
+/* Digests of the files in versions/, sorted. No such folder: none. */
+static int list_versions(const char *folder, struct hr_digest **out, uint32_t *count,
+                         struct hr_error *err)
+{
+    char *path = hr_asprintf("%s/" HR_VERSIONS_NAME, folder);
+    DIR *dir = path ? opendir(path) : NULL;
+    struct hr_digest *list = NULL, digest;
+    uint32_t n = 0;
+    int ret = path ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a path");
+
+    for (struct dirent *e; ret == 0 && dir && (e = readdir(dir));) {
+        if (!version_name(e->d_name, &digest))
+            continue;
+        struct hr_digest *grown = hr_realloc(list, n + 1, sizeof(*list));
+        if (!grown) {
+            ret = hr_fail(err, HR_E_NOMEM, "no memory for versions");
+            break;
+        }
+        list = grown;
+        list[n++] = digest;
+    }
+    if (dir)
+        closedir(dir);
+    hr_free(path);
+    if (ret < 0) {
+        hr_free(list);
+        return ret;
+    }
+    if (n > 1)
+        qsort(list, n, sizeof(*list), by_digest);
+    *out = list;
+    *count = n;
+    return 0;
+}
+
+static bool has_prefix(const struct hr_digest *digest, const char *prefix)
+{
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    return strncasecmp(hr_digest_hex(digest, hex), prefix, strlen(prefix)) == 0;
+}
+
+static int read_kept(const char *folder, const struct hr_digest *digest, struct hr_manifest *manifest,
+                     struct hr_error *err)
+{
+    char hex[HR_DIGEST_HEX_BYTES];
+    char *path = hr_asprintf("%s/" HR_VERSIONS_NAME "/%s.hrm", folder, hr_digest_hex(digest, hex));
+
+    if (!path)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a path");
+    int ret = read_file(path, manifest, err);
+    if (ret == 0 && !hr_digest_equal(&manifest->digest, digest)) {
+        hr_manifest_finish(manifest);
+        ret = hr_fail(err, HR_E_CORRUPT, "manifest: holds another version than its name says");
+        hr_error_at_file(err, path, 0, 0);
+    }
+    hr_free(path);
+    return ret;
+}
+
+int hr_manifest_read_version(const char *folder, const char *version, struct hr_manifest *manifest,
+                             struct hr_error *err)
+{
+    struct hr_digest *kept = NULL;
+    const struct hr_digest *found = NULL;
+    uint32_t count = 0, matches = 0;
+    int ret = hr_manifest_read(folder, manifest, err);
+
+    if (!version || !version[0] || (ret == 0 && strlen(version) == 32 && has_prefix(&manifest->digest, version)))
+        return ret;
+    /* A damaged current manifest does not hide older versions. */
+    int listed = list_versions(folder, &kept, &count, err);
+    if (listed < 0) {
+        if (ret == 0)
+            hr_manifest_finish(manifest);
+        return listed;
+    }
+    bool current = ret == 0 && has_prefix(&manifest->digest, version);
+    for (uint32_t i = 0; i < count; i++)
+        if (has_prefix(&kept[i], version) &&
+            !(ret == 0 && hr_digest_equal(&kept[i], &manifest->digest))) {
+            found = &kept[i];
+            matches++;
+        }
+    if (current && matches == 0) {
+        hr_free(kept);
+        return 0;
+    }
+    if (ret == 0)
+        hr_manifest_finish(manifest);
+    if (matches + current > 1)
+        ret = hr_fail(err, HR_E_USAGE, "'%s' is the beginning of %u versions", version, matches + current);
+    else if (!found)
+        ret = hr_fail(err, HR_E_NOT_FOUND, "no version '%s' of this dataset", version);
+    else
+        ret = read_kept(folder, found, manifest, err);
+    if (ret < 0 && !found)
+        hr_error_at_file(err, folder, 0, 0);
+    hr_free(kept);
+    return ret;
+}
+
+static bool take_version(struct hr_version_row *rows, uint32_t *n, const struct hr_manifest *m)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (hr_digest_equal(&rows[i].digest, &m->digest))
+            return false;
+    rows[(*n)++] = (struct hr_version_row){.digest = m->digest, .record_count = m->record_count,
+                                           .bytes = m->bytes, .shard_count = m->shard_count};
+    return true;
+}
+
+int hr_manifest_versions(const char *folder, struct hr_version_row **out, uint32_t *count,
+                         struct hr_error *err)
+{
+    struct hr_digest *kept = NULL, next;
+    struct hr_version_row *rows;
+    struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+    uint32_t kept_count = 0, n = 0;
+    bool follow;
+    int ret = m ? list_versions(folder, &kept, &kept_count, err)
+                : hr_fail(err, HR_E_NOMEM, "no memory for versions");
+
+    if (ret < 0) {
+        hr_free(m);
+        return ret;
+    }
+    rows = hr_alloc_zero((size_t)kept_count + 1, sizeof(*rows));
+    ret = rows ? hr_manifest_read(folder, m, err) : hr_fail(err, HR_E_NOMEM, "no memory for versions");
+    for (follow = ret == 0; follow;) {
+        follow = take_version(rows, &n, m) && m->has_previous;
+        next = m->previous;
+        hr_manifest_finish(m);
+        follow = follow && n <= kept_count && read_kept(folder, &next, m, NULL) == 0;
+    }
+    for (uint32_t i = 0; ret == 0 && i < kept_count && n <= kept_count; i++)
+        if (read_kept(folder, &kept[i], m, NULL) == 0) {
+            take_version(rows, &n, m);
+            hr_manifest_finish(m);
+        }
+    hr_free(m);
+    hr_free(kept);
+    if (ret < 0) {
+        hr_free(rows);
+        return ret;
+    }
+    *out = rows;
+    *count = n;
+    return 0;
+}
+
+/* ---- commit ---- */
+
+int hr_shard_info_read(const char *path, const struct hr_schema *schema, struct hr_shard_info *info,
+                       struct hr_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    struct hr_shard *shard;
+    struct hr_schema own;
+    int ret = hr_shard_open(path, false, &shard, &own, err);
+
+    if (ret < 0)
+        return ret;
+    if (schema && !hr_schema_equal(schema, &own)) {
+        ret = hr_fail(err, HR_E_FORMAT, "the shard has another schema");
+        hr_error_at_file(err, path, 0, 0);
+    } else {
+        *info = (struct hr_shard_info){.bytes = shard->file_bytes,
+                                       .record_count = shard->record_count,
+                                       .digest = shard->digest};
+        snprintf(info->name, sizeof(info->name), "%s", slash ? slash + 1 : path);
+    }
+    hr_shard_close(shard);
+    hr_schema_finish(&own);
+    return ret;
+}
+
+static int add_shard(const char *folder, struct hr_manifest *m, const struct hr_shard_info *info,
+                     struct hr_error *err)
+{
+    struct hr_shard *shard;
+    struct hr_schema schema;
+    int ret;
+
+    if (!hr_shard_name_ok(info->name))
+        return hr_fail(err, HR_E_USAGE, "'%s' cannot be the name of a shard", info->name);
+    char *path = hr_asprintf("%s/%s", folder, info->name);
+    if (!path)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a path");
+    ret = hr_shard_open(path, false, &shard, &schema, err);
+    if (ret < 0)
+        goto out;
+    if (!hr_schema_equal(&schema, &m->schema) || shard->record_count != info->record_count ||
+        shard->file_bytes != info->bytes || !hr_digest_equal(&shard->digest, &info->digest)) {
+        ret = hr_fail(err, HR_E_CORRUPT, "the shard on disk is not the one that was written");
+        hr_error_at_file(err, path, 0, 0);
+    } else {
+        for (uint32_t i = 0; i < m->schema.field_count; i++)
+            hr_totals_add(&m->totals[i], &shard->fields[i].totals);
+        m->record_count += info->record_count;
+        m->bytes += info->bytes;
+    }
+    hr_shard_close(shard);
+    hr_schema_finish(&schema);
+out:
+    hr_free(path);
+    return ret;
+}
+
+/* Keeps the manifest that is current now under its digest, byte for byte. */
+static int keep_previous(const char *folder, struct hr_manifest *m, struct hr_error *err)
+{
+    struct hr_manifest *old = hr_alloc_zero(1, sizeof(*old));
+    char *dir = hr_asprintf("%s/" HR_VERSIONS_NAME, folder), *from = NULL, *to = NULL, hex[HR_DIGEST_HEX_BYTES];
+    void *data = NULL;
+    size_t bytes;
+    int ret = old && dir ? hr_manifest_read(folder, old, err)
+                         : hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
+
+    if (ret == HR_E_NOT_FOUND)
+        ret = 0;
+    else if (ret == 0 && !hr_digest_equal(&old->digest, &m->digest)) {
+        m->previous = old->digest;
+        m->has_previous = true;
+        from = hr_asprintf("%s/" HR_MANIFEST_NAME, folder);
+        to = hr_asprintf("%s/%s.hrm", dir, hr_digest_hex(&old->digest, hex));
+        if (!from || !to)
+            ret = hr_fail(err, HR_E_NOMEM, "no memory for a path");
+        if (ret == 0 && mkdir(dir, 0777) < 0 && errno != EEXIST)
+            ret = hr_fail_errno(err, errno, "cannot make '%s'", dir);
+        if (ret == 0)
+            ret = hr_fd_read_file(from, MAX_BYTES, &data, &bytes, err);
+        if (ret == 0)
+            ret = hr_fd_write_file_atomic(to, data, bytes, err);
+        if (ret == 0)
+            ret = hr_fd_sync_dir(folder, err);
+    } else if (ret == 0 && old->has_previous) {
+        m->previous = old->previous; /* the same dataset once more */
+        m->has_previous = true;
+    }
+    if (old)
+        hr_manifest_finish(old);
+    hr_free(old);
+    hr_free(data);
+    hr_free(dir);
+    hr_free(from);
+    hr_free(to);
+    return ret;
+}
+
+static int write_message(const char *path, const Headrace__Manifest *p, struct hr_error *err)
+{
+    size_t body = headrace__manifest__get_packed_size(p), bytes = HEAD_BYTES + body + TAIL_BYTES;
+    uint8_t *data = hr_alloc(bytes);
+    int ret;
+
+    if (bytes > MAX_BYTES || !data) {
+        hr_free(data);
+        return hr_fail(err, HR_E_NOMEM, "no memory for a manifest of %zu bytes", bytes);
+    }
+    memcpy(data, magic, HEAD_BYTES);
+    headrace__manifest__pack(p, data + HEAD_BYTES);
+    hr_store_le64(data + bytes - 16, body);
+    hr_store_le64(data + bytes - 8, hr_hash64(data, bytes - 8, 0));
+    ret = hr_fd_write_file_atomic(path, data, bytes, err);
+    hr_free(data);
+    return ret;
+}
+
+static void fill_totals(Headrace__FieldTotals *to, const struct hr_field_totals *from)
+{
+    headrace__field_totals__init(to);
+    to->present = from->present;
+    to->bytes = from->bytes;
+    to->original_bytes = from->original_bytes;
+    to->max_bytes = from->max_bytes;
+    to->duration_ns = from->duration_ns;
+}
+
+static int write_manifest(const char *path, const struct hr_manifest *m, struct hr_error *err)
+{
+    Headrace__Manifest p = HEADRACE__MANIFEST__INIT;
+    Headrace__Provenance from = HEADRACE__PROVENANCE__INIT;
+    Headrace__FieldTotals totals[HR_MAX_FIELDS], *total_ptrs[HR_MAX_FIELDS];
+    Headrace__ShardRow *rows = hr_alloc_zero(m->shard_count, sizeof(*rows));
+    Headrace__ShardRow **row_ptrs = hr_alloc_zero(m->shard_count, sizeof(*row_ptrs));
+    int ret = hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
+
+    p.schema = hr_proto_schema_create(&m->schema);
+    if (!rows || !row_ptrs || !p.schema)
+        goto out;
+    p.format = FORMAT;
+    p.digest = (ProtobufCBinaryData){.len = 16, .data = (uint8_t *)m->digest.bytes};
+    if (m->has_previous)
+        p.previous = (ProtobufCBinaryData){.len = 16, .data = (uint8_t *)m->previous.bytes};
+    p.record_count = m->record_count;
+    p.bytes = m->bytes;
+    for (uint32_t i = 0; i < m->shard_count; i++) {
+        headrace__shard_row__init(&rows[i]);
+        rows[i].name = m->shards[i].name;
+        rows[i].bytes = m->shards[i].bytes;
+        rows[i].records = m->shards[i].record_count;
+        rows[i].digest = (ProtobufCBinaryData){.len = 16, .data = m->shards[i].digest.bytes};
+        row_ptrs[i] = &rows[i];
+    }
+    p.n_shards = m->shard_count;
+    p.shards = row_ptrs;
+    for (uint32_t i = 0; i < m->schema.field_count; i++) {
+        fill_totals(&totals[i], &m->totals[i]);
+        total_ptrs[i] = &totals[i];
+    }
+    p.n_totals = m->schema.field_count;
+    p.totals = total_ptrs;
+    from.tool = m->tool ? m->tool : (char *)"";
+    from.options = m->options ? m->options : (char *)"";
+    from.source = (ProtobufCBinaryData){.len = m->source ? strlen(m->source) : 0, .data = (uint8_t *)m->source};
+    p.provenance = &from;
+    ret = write_message(path, &p, err);
+out:
+    hr_proto_schema_destroy(p.schema);
+    hr_free(rows);
+    hr_free(row_ptrs);
+    return ret;
+}
+
+int hr_manifest_commit(const char *folder, struct hr_manifest *m, struct hr_error *err)
+{
+    char *path = hr_asprintf("%s/" HR_MANIFEST_NAME, folder);
+    int ret = path ? hr_schema_check(&m->schema, err) : hr_fail(err, HR_E_NOMEM, "no memory for a path");
+
+    m->record_count = m->bytes = 0;
+    memset(m->totals, 0, sizeof(m->totals));
+    for (uint32_t i = 0; ret == 0 && i < m->shard_count; i++)
+        ret = add_shard(folder, m, &m->shards[i], err);
+    if (ret == 0) {
+        m->digest = hr_manifest_digest(&m->schema, m->shards, m->shard_count);
+        ret = keep_previous(folder, m, err);
+    }
+    if (ret == 0)
+        ret = write_manifest(path, m, err);
+    hr_free(path);
+    return ret;
+}
