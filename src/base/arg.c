@@ -2,7 +2,9 @@
 #include "base/arg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_WORD = 64 };
 
@@ -51,6 +53,23 @@ const char *hr_nearest_word(const char *word, const char *const *known, int know
 static const char *const kind_names[] = {"nothing", "a boolean", "an integer",
                                          "a number", "text", "a list"};
 
+/* A value that was text only because of its quotes, or a boolean of YAML 1.1. */
+static const char *text_hint(const struct hr_arg *arg, const struct hr_arg_spec *spec)
+{
+    static const char *const words[] = {"yes", "no", "on", "off"};
+    char *end;
+
+    if (arg->kind != HR_ARG_STR || !arg->text[0])
+        return "";
+    (void)strtod(arg->text, &end);
+    if (!*end && spec->type != HR_ARG_TYPE_BOOL)
+        return "remove the quotes: in quotes it is text";
+    for (size_t i = 0; i < HR_ARRAY_SIZE(words); i++)
+        if (spec->type == HR_ARG_TYPE_BOOL && strcasecmp(arg->text, words[i]) == 0)
+            return "YAML 1.2: booleans are true and false";
+    return "";
+}
+
 static int expected(const struct hr_call *call, const struct hr_arg *arg,
                     const struct hr_arg_spec *spec, const char *what, struct hr_error *err)
 {
@@ -58,6 +77,7 @@ static int expected(const struct hr_call *call, const struct hr_arg *arg,
             kind_names[arg->kind], arg->text ? " '" : "", arg->text ? arg->text : "",
             arg->text ? "'" : "");
     hr_error_at_file(err, call->file, arg->line, arg->column);
+    hr_error_hint(err, "%s", text_hint(arg, spec));
     return HR_E_CONFIG;
 }
 

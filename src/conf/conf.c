@@ -1,0 +1,565 @@
+/* The top level of a pipeline file: a table of keys, each with the function that reads it. Defaults
+ * are set first and overwritten by what the file says. docs/pipeline-file.md lists every key. */
+#include "conf/conf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "conf/fields.h"
+#include "conf/tree.h"
+
+enum { MAX_DATASETS = 256 };
+
+struct reader {
+    struct hr_conf *conf;
+    const char *folder; /* relative dataset paths start here; "" = as they are */
+    struct hr_error *err;
+};
+
+static int out_of_memory(const struct reader *r)
+{
+    return hr_fail(r->err, HR_E_NOMEM, "out of memory while reading '%s'", r->conf->file);
+}
+
+static const char *const kind_names[] = {"nothing", "a boolean", "an integer",
+                                         "a number", "text",      "a list"};
+
+/* "'batch' must be an integer, not text '256'", with a hint where the cause can be guessed. */
+static int expected(const struct reader *r, const char *key, const struct node *value,
+                    const char *what)
+{
+    struct hr_arg arg = {0};
+
+    if (value->kind != NODE_SCALAR) {
+        return hr_conf_fail(r->err, r->conf->file, value, "'%s' must be %s, not a %s", key, what,
+                            value->kind == NODE_LIST ? "list" : "mapping");
+    }
+    int ret = hr_conf_scalar(value, r->conf->file, &arg, r->err);
+    if (ret < 0)
+        return ret;
+    if (arg.kind == HR_ARG_NULL)
+        hr_conf_fail(r->err, r->conf->file, value, "'%s' has no value; it must be %s", key, what);
+    else
+        hr_conf_fail(r->err, r->conf->file, value, "'%s' must be %s, not %s '%s'", key, what,
+                     kind_names[arg.kind], arg.text);
+    hr_error_hint(r->err, "%s", hr_conf_kind_hint(value));
+    return HR_E_CONFIG;
+}
+
+static int out_of_range(const struct reader *r, const char *key, const struct node *value,
+                        const char *range)
+{
+    return hr_conf_fail(r->err, r->conf->file, value, "'%s' is %s; it must be %s", key, value->text,
+                        range);
+}
+
+/* The scalar of the wanted kind, or the error. An integer counts as a number. */
+static int scalar_of(const struct reader *r, const char *key, const struct node *value,
+                     enum hr_arg_kind kind, const char *what, struct hr_arg *arg)
+{
+    if (value->kind != NODE_SCALAR)
+        return expected(r, key, value, what);
+    int ret = hr_conf_scalar(value, r->conf->file, arg, r->err);
+    if (ret < 0)
+        return ret;
+    if (arg->kind == kind || (kind == HR_ARG_FLOAT && arg->kind == HR_ARG_INT))
+        return 0;
+    return expected(r, key, value, what);
+}
+
+static int read_count(const struct reader *r, const char *key, const struct node *value,
+                      uint64_t min, uint64_t max, uint64_t *out)
+{
+    struct hr_arg arg;
+    char range[64];
+    int ret = scalar_of(r, key, value, HR_ARG_INT, "an integer", &arg);
+
+    if (ret < 0)
+        return ret;
+    if (arg.integer < 0 || (uint64_t)arg.integer < min || (uint64_t)arg.integer > max) {
+        snprintf(range, sizeof(range), "from %llu to %llu", (unsigned long long)min,
+                 (unsigned long long)max);
+        return out_of_range(r, key, value, range);
+    }
+    *out = (uint64_t)arg.integer;
+    return 0;
+}
+
+static int read_number(const struct reader *r, const char *key, const struct node *value,
+                       double above, double max, const char *range, double *out)
+{
+    struct hr_arg arg;
+    int ret = scalar_of(r, key, value, HR_ARG_FLOAT, "a number", &arg);
+
+    if (ret < 0)
+        return ret;
+    if (!(arg.number > above && arg.number <= max))
+        return out_of_range(r, key, value, range);
+    *out = arg.number;
+    return 0;
+}
+
+static int read_choice(const struct reader *r, const char *key, const struct node *value,
+                       const char *const *choices, int *out)
+{
+    char list[128] = "";
+    int count = 0;
+
+    for (; choices[count]; count++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%s", count ? ", " : "", choices[count]);
+        if (value->kind == NODE_SCALAR && strcmp(value->text, choices[count]) == 0) {
+            *out = count;
+            return 0;
+        }
+    }
+    if (value->kind != NODE_SCALAR)
+        return expected(r, key, value, "a word");
+    hr_conf_fail(r->err, r->conf->file, value, "'%s' cannot be '%s'", key, value->text);
+    const char *near = hr_nearest_word(value->text, choices, count);
+    if (near && value->text[0])
+        hr_error_hint(r->err, "did you mean '%s'? one of: %s", near, list);
+    else
+        hr_error_hint(r->err, "one of: %s", list);
+    return HR_E_CONFIG;
+}
+
+/* Names the nearest of the known keys, or lists them. */
+static int unknown_key(const struct reader *r, const struct node *key, const char *where,
+                       const char *const *known, int known_count)
+{
+    char list[320] = "";
+
+    hr_conf_fail(r->err, r->conf->file, key, "%s no key '%s'", where, key->text);
+    const char *near = hr_nearest_word(key->text, known, known_count);
+    if (strcmp(key->text, "<<") == 0) {
+        hr_error_hint(r->err, "merge keys are not part of YAML 1.2; write the keys out");
+    } else if (near) {
+        hr_error_hint(r->err, "did you mean '%s'?", near);
+    } else {
+        for (int i = 0; i < known_count; i++) {
+            size_t used = strlen(list);
+            snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", known[i]);
+        }
+        hr_error_hint(r->err, "known: %s", list);
+    }
+    return HR_E_CONFIG;
+}
+
+static int read_path(const struct reader *r, const char *key, const struct node *value,
+                     struct hr_conf_dataset *dataset)
+{
+    struct hr_arg arg;
+    int ret = scalar_of(r, key, value, HR_ARG_STR, "a path", &arg);
+
+    if (ret < 0)
+        return ret;
+    if (!arg.text[0])
+        return hr_conf_fail(r->err, r->conf->file, value, "'%s' is an empty path", key);
+    bool absolute = arg.text[0] == '/' || strstr(arg.text, "://") || !r->folder[0];
+    size_t bytes = strlen(r->folder) + strlen(arg.text) + 2;
+    char *path = hr_conf_take(r->conf->memory, bytes);
+    if (!path)
+        return out_of_memory(r);
+    snprintf(path, bytes, "%s%s%s", absolute ? "" : r->folder, absolute ? "" : "/", arg.text);
+    dataset->path = path;
+    return 0;
+}
+
+static int read_source(const struct reader *r, const struct node *value,
+                       struct hr_conf_dataset *dataset)
+{
+    static const char *const keys[] = {"path", "weight"};
+
+    *dataset =
+        (struct hr_conf_dataset){.weight = 1, .line = value->line, .column = value->column};
+    if (value->kind != NODE_MAP)
+        return read_path(r, "dataset", value, dataset);
+    for (const struct child *c = value->first; c; c = c->next) {
+        int ret;
+        if (strcmp(c->key->text, "path") == 0)
+            ret = read_path(r, "path", c->value, dataset);
+        else if (strcmp(c->key->text, "weight") == 0)
+            ret = read_number(r, "weight", c->value, 0, 1e9, "above 0 and at most 1e9",
+                              &dataset->weight);
+        else
+            ret = unknown_key(r, c->key, "a dataset has", keys, HR_ARRAY_SIZE(keys));
+        if (ret < 0)
+            return ret;
+    }
+    if (!dataset->path)
+        return hr_conf_fail(r->err, r->conf->file, value, "a dataset needs 'path'");
+    return 0;
+}
+
+static int read_dataset(const struct reader *r, const char *key, const struct node *value)
+{
+    struct hr_conf *conf = r->conf;
+    int count = value->kind == NODE_LIST ? value->child_count : 1;
+
+    if (count == 0 || count > MAX_DATASETS)
+        return hr_conf_fail(r->err, conf->file, value, "'%s' lists %d; it must be 1 to %d", key,
+                            count, MAX_DATASETS);
+    conf->datasets = hr_conf_take(conf->memory, (size_t)count * sizeof(*conf->datasets));
+    if (!conf->datasets)
+        return out_of_memory(r);
+    if (value->kind != NODE_LIST) {
+        conf->dataset_count = 1;
+        return read_source(r, value, conf->datasets);
+    }
+    for (const struct child *c = value->first; c; c = c->next) {
+        int ret = read_source(r, c->value, &conf->datasets[conf->dataset_count++]);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/* The one value that may need all of 64 bits. */
+static int read_seed(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char range[] = "from 0 to 18446744073709551615";
+    struct hr_arg arg;
+    char *end;
+
+    r->conf->seed_line = value->line;
+    if (value->kind == NODE_SCALAR && !value->quoted && value->text[0] >= '0' &&
+        value->text[0] <= '9' && value->text[1] != 'x' && value->text[1] != 'o') {
+        errno = 0;
+        r->conf->seed = strtoull(value->text, &end, 10);
+        if (!*end)
+            return errno ? out_of_range(r, key, value, range) : 0;
+    }
+    int ret = scalar_of(r, key, value, HR_ARG_INT, "an integer", &arg);
+    if (ret < 0)
+        return ret;
+    if (arg.integer < 0)
+        return out_of_range(r, key, value, range);
+    r->conf->seed = (uint64_t)arg.integer;
+    return 0;
+}
+
+static int read_batch(const struct reader *r, const char *key, const struct node *value)
+{
+    r->conf->batch_line = value->line;
+    return read_count(r, key, value, 1, 1 << 20, &r->conf->batch);
+}
+
+static int read_window(const struct reader *r, const struct node *value)
+{
+    static const char *const keys[] = {"block", "open"};
+    int ret = 0;
+
+    if (value->kind != NODE_MAP)
+        return expected(r, "window", value, "a mapping of 'block' and 'open'");
+    for (const struct child *c = value->first; c && ret == 0; c = c->next) {
+        if (strcmp(c->key->text, "block") == 0)
+            ret = read_count(r, "block", c->value, 1, UINT64_C(1) << 40,
+                             &r->conf->window_block_records);
+        else if (strcmp(c->key->text, "open") == 0)
+            ret = read_count(r, "open", c->value, 1, UINT64_C(1) << 40,
+                             &r->conf->window_open_blocks);
+        else
+            ret = unknown_key(r, c->key, "'window' has", keys, HR_ARRAY_SIZE(keys));
+    }
+    return ret;
+}
+
+static int read_order(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"full", "window", "none", NULL};
+    const struct node *word = value;
+    int choice, ret;
+
+    if (value->kind == NODE_MAP && value->child_count == 1)
+        word = value->first->key;
+    ret = read_choice(r, key, word, choices, &choice);
+    if (ret < 0)
+        return ret;
+    r->conf->order = (enum hr_conf_order)choice;
+    if (word == value)
+        return 0;
+    if (choice != HR_CONF_ORDER_WINDOW)
+        return hr_conf_fail(r->err, r->conf->file, word, "'%s' takes no arguments", word->text);
+    return read_window(r, value->first->value);
+}
+
+static int read_last(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"drop", "pad", "wrap", "keep", NULL};
+    int choice, ret = read_choice(r, key, value, choices, &choice);
+
+    if (ret == 0)
+        r->conf->last = (enum hr_conf_last)choice;
+    return ret;
+}
+
+static int read_bad_records(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"substitute", "mask", "fail", NULL};
+    int choice, ret = read_choice(r, key, value, choices, &choice);
+
+    if (ret == 0)
+        r->conf->bad_records = (enum hr_conf_bad)choice;
+    return ret;
+}
+
+static int read_bad_budget(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_number(r, key, value, -1e-300, 1, "from 0 to 1, a share of the samples",
+                       &r->conf->bad_budget);
+}
+
+static int read_bad_consecutive(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_count(r, key, value, 1, UINT64_C(1) << 40, &r->conf->bad_consecutive);
+}
+
+static bool is_word(const struct node *value, const char *word)
+{
+    return value->kind == NODE_SCALAR && strcmp(value->text, word) == 0;
+}
+
+static int read_signed(const struct reader *r, const char *key, const struct node *value,
+                       uint64_t min, uint64_t max, int64_t *out)
+{
+    uint64_t v = 0;
+    int ret = read_count(r, key, value, min, max, &v);
+
+    if (ret == 0)
+        *out = (int64_t)v;
+    return ret;
+}
+
+static int read_slots(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_signed(r, key, value, 1, 256, &r->conf->slots);
+}
+
+static int read_workers(const struct reader *r, const char *key, const struct node *value)
+{
+    if (is_word(value, "auto"))
+        return 0;
+    return read_signed(r, key, value, 0, 1024, &r->conf->workers);
+}
+
+static int read_reader(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"auto", "uring", "preadv", "nil", "fault", NULL};
+    int choice, ret = read_choice(r, key, value, choices, &choice);
+
+    if (ret == 0)
+        r->conf->reader = choices[choice];
+    return ret;
+}
+
+static int read_io(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"auto", "cached", "direct", NULL};
+    int choice, ret = read_choice(r, key, value, choices, &choice);
+
+    if (ret == 0)
+        r->conf->io = (enum hr_conf_io)choice;
+    return ret;
+}
+
+/* Bytes, or text like 64MiB. */
+static int read_read_ahead(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    char *end;
+
+    if (is_word(value, "auto"))
+        return 0;
+    if (value->kind == NODE_SCALAR && value->text[0] >= '0' && value->text[0] <= '9') {
+        unsigned long long v = strtoull(value->text, &end, 10);
+        for (int i = 0; i < 3; i++) {
+            if (strcmp(end, units[i]) != 0)
+                continue;
+            if (v < 1 || v > UINT64_C(1) << 40 || v << (10 * (i + 1)) > UINT64_C(1) << 40)
+                return out_of_range(r, key, value, "at most 1024GiB");
+            r->conf->read_ahead_bytes = (uint64_t)v << (10 * (i + 1));
+            return 0;
+        }
+    }
+    int ret = read_count(r, key, value, 0, UINT64_C(1) << 40, &r->conf->read_ahead_bytes);
+    if (ret < 0 && r->err && !r->err->hint[0])
+        hr_error_hint(r->err, "bytes, like 67108864 or 64MiB, or auto");
+    return ret;
+}
+
+static int read_storage_deadline(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_number(r, key, value, 0, 86400, "above 0 and at most 86400 seconds",
+                       &r->conf->storage_deadline_s);
+}
+
+static int read_epochs(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_signed(r, key, value, 0, UINT64_C(1) << 62, &r->conf->epochs);
+}
+
+static int read_fields(const struct reader *r, const char *key, const struct node *value)
+{
+    return hr_conf_fields(value, r->conf, r->err);
+}
+
+static const struct key {
+    const char *name;
+    int (*read)(const struct reader *r, const char *key, const struct node *value);
+} keys[] = {
+    {"dataset", read_dataset},
+    {"seed", read_seed},
+    {"batch", read_batch},
+    {"order", read_order},
+    {"last", read_last},
+    {"epochs", read_epochs},
+    {"bad_records", read_bad_records},
+    {"bad_budget", read_bad_budget},
+    {"bad_consecutive", read_bad_consecutive},
+    {"slots", read_slots},
+    {"workers", read_workers},
+    {"reader", read_reader},
+    {"io", read_io},
+    {"read_ahead_bytes", read_read_ahead},
+    {"storage_deadline_s", read_storage_deadline},
+    {"fields", read_fields},
+};
+
+/* What other loaders call it. */
+static const char *const synonyms[][2] = {
+    {"batch_size", "batch"},   {"global_batch", "batch"}, {"shuffle", "order"},
+    {"drop_last", "last"},     {"num_workers", "workers"}, {"threads", "workers"},
+    {"prefetch", "slots"},     {"prefetch_factor", "slots"}, {"path", "dataset"},
+    {"data", "dataset"},       {"datasets", "dataset"},   {"columns", "fields"},
+    {"features", "fields"},    {"on_error", "bad_records"},
+};
+
+static int unknown_top_key(const struct reader *r, const struct node *key)
+{
+    const char *names[HR_ARRAY_SIZE(keys)];
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(keys); i++)
+        names[i] = keys[i].name;
+    unknown_key(r, key, "there is", names, HR_ARRAY_SIZE(keys));
+    for (size_t i = 0; i < HR_ARRAY_SIZE(synonyms); i++)
+        if (strcmp(key->text, synonyms[i][0]) == 0)
+            hr_error_hint(r->err, "did you mean '%s'?", synonyms[i][1]);
+    return HR_E_CONFIG;
+}
+
+static int read_key(const struct reader *r, const struct child *entry)
+{
+    for (size_t i = 0; i < HR_ARRAY_SIZE(keys); i++)
+        if (strcmp(entry->key->text, keys[i].name) == 0)
+            return keys[i].read(r, keys[i].name, entry->value);
+    return unknown_top_key(r, entry->key);
+}
+
+static int read_top(const struct reader *r, const struct node *root)
+{
+    if (root->kind != NODE_MAP) {
+        hr_conf_fail(r->err, r->conf->file, root, "a pipeline file is a mapping of keys");
+        hr_error_hint(r->err, "begin with 'dataset: PATH'");
+        return HR_E_CONFIG;
+    }
+    for (const struct child *c = root->first; c; c = c->next) {
+        int ret = read_key(r, c);
+        if (ret < 0)
+            return ret;
+    }
+    if (r->conf->dataset_count)
+        return 0;
+    hr_conf_fail(r->err, r->conf->file, root, "no 'dataset' is given");
+    hr_error_hint(r->err, "add 'dataset: PATH'");
+    return HR_E_CONFIG;
+}
+
+static void set_defaults(struct hr_conf *conf)
+{
+    conf->batch = 256;
+    conf->seed = 1;
+    conf->bad_budget = 0.001;
+    conf->bad_consecutive = 100;
+    conf->slots = 4;
+    conf->reader = "auto";
+    conf->storage_deadline_s = 60;
+}
+
+static int parse(const char *text, size_t bytes, const char *file, const char *folder,
+                 struct hr_conf *out, struct hr_error *err)
+{
+    struct hr_conf conf = {.memory = hr_alloc_zero(1, sizeof(*conf.memory))};
+    struct reader r = {.conf = &conf, .folder = folder, .err = err};
+    int ret;
+
+    conf.file = file;
+    if (!conf.memory)
+        return out_of_memory(&r);
+    conf.file = hr_conf_take_text(conf.memory, file, strlen(file));
+    if (!conf.file) {
+        conf.file = file;
+        ret = out_of_memory(&r);
+        goto fail;
+    }
+    set_defaults(&conf);
+    struct hr_error tree_error = HR_ERROR_INIT;
+    const struct node *root = hr_conf_tree(conf.memory, text, bytes, conf.file, &tree_error);
+    if (!root) {
+        ret = tree_error.code;
+        if (err)
+            *err = tree_error;
+        goto fail;
+    }
+    ret = read_top(&r, root);
+    if (ret < 0)
+        goto fail;
+    *out = conf;
+    return 0;
+fail:
+    hr_conf_finish(&conf);
+    return ret;
+}
+
+int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
+                  struct hr_error *err)
+{
+    return parse(text, bytes, file ? file : "<config>", "", conf, err);
+}
+
+int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err)
+{
+    void *text;
+    size_t bytes;
+    int ret = hr_fd_read_file(file, HR_CONF_MAX_BYTES, &text, &bytes, err);
+
+    if (ret < 0)
+        return ret;
+    const char *slash = strrchr(file, '/');
+    char *folder = hr_strndup(file, slash ? (size_t)(slash - file) : 0);
+    ret = folder ? parse(text, bytes, file, slash == file ? "/." : folder, conf, err)
+                 : hr_fail(err, HR_E_NOMEM, "out of memory while reading '%s'", file);
+    hr_free(folder);
+    hr_free(text);
+    return ret;
+}
+
+void hr_conf_finish(struct hr_conf *conf)
+{
+    if (conf->memory)
+        hr_conf_release(conf->memory);
+    hr_free(conf->memory);
+    *conf = (struct hr_conf){0};
+}
+
+const struct hr_call *hr_conf_field_table(const struct hr_conf_field *field, const char *key)
+{
+    for (int i = 0; i < field->table_count; i++)
+        if (strcmp(field->tables[i].name, key) == 0)
+            return &field->tables[i];
+    return NULL;
+}
