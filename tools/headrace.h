@@ -6,6 +6,8 @@
 #include "tools/cli.h"
 
 #define HR_COMMAND_TABLE(X)                                                                        \
+    X(check)                                                                                       \
+    X(serve)                                                                                       \
     X(completions)                                                                                 \
     X(help)
 
