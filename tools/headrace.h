@@ -6,6 +6,7 @@
 #include "tools/cli.h"
 
 #define HR_COMMAND_TABLE(X)                                                                        \
+    X(pack)                                                                                        \
     X(check)                                                                                       \
     X(serve)                                                                                       \
     X(completions)                                                                                 \
