@@ -26,15 +26,13 @@ enum hr_decoder_ability {
 struct hr_image_request {
     const uint8_t *bytes;
     size_t count;
-    uint32_t x, y, w, h;     /* inside the stored (not oriented) picture */
     uint32_t picture_w, picture_h; /* as planned; a picture that differs is HR_E_DECODE */
-    uint32_t channels;       /* 1: gray, 3: RGB */
-    uint32_t max_shrink;     /* 1, 2, 4, 8: how much smaller the decoder may make it */
-    /* Called once before the first row, with the shrink taken: the pushed rows are then those of
-     * the box [floor(x/s), ceil((x+w)/s)) x …  0 or an error that ends the decode. */
-    int (*begin)(void *user, uint32_t shrink, uint32_t box_w, uint32_t box_h,
-                 struct hr_error *err);
-    /* row: box_w * channels bytes, readable 64 past the end. False = no more rows are needed. */
+    /* Decode at 1/shrink: 1, or with HR_DECODER_SCALED 2, 4, 8. The picture is then
+     * ceil(picture_w / shrink) x ceil(picture_h / shrink). */
+    uint32_t shrink;
+    uint32_t x, y, w, h; /* inside the stored (not oriented) picture at 1/shrink */
+    uint32_t channels;   /* 1: gray, 3: RGB */
+    /* row: w * channels bytes, readable 64 past the end. False = no more rows are needed. */
     bool (*push)(void *user, const uint8_t *row);
     void *user;
 };

@@ -1,9 +1,311 @@
-/* Image fields: decoding, ops and output of one picture. */
-#include "decoders/chain_media.h"
+/* Image fields: the chain of one picture from stored bytes to output. Options beside the ops:
+ * channels (rgb, gray), exif (apply, ignore), scaled_decode (never, auto). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "decoders/decoder.h"
+#include "decoders/ops/op.h"
+#include "decoders/output.h"
+#include "decoders/sink.h"
+
+struct image_chain {
+    struct hr_chain base; /* first */
+    struct hr_op_chain ops;
+    struct hr_image_target target; /* dst unset */
+    bool apply_exif, scaled;
+    uint32_t max_width;
+};
+
+struct image_context {
+    struct hr_context base; /* first */
+    struct hr_image_sink *sink;
+    void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
+    uint32_t max_width;
+};
+
+struct options {
+    int channels, exif, scaled_decode;
+};
+
+static const char *const channel_words[] = {"rgb", "gray", NULL};
+static const char *const exif_words[] = {"apply", "ignore", NULL};
+static const char *const scaled_words[] = {"never", "auto", NULL};
+
+static int read_options(const struct hr_call *call, struct options *o, struct hr_error *err)
+{
+    const struct hr_arg_spec specs[] = {
+        {.name = "channels", .type = HR_ARG_TYPE_ENUM, .out = &o->channels,
+         .choices = channel_words},
+        {.name = "exif", .type = HR_ARG_TYPE_ENUM, .out = &o->exif, .choices = exif_words},
+        {.name = "scaled_decode", .type = HR_ARG_TYPE_ENUM, .out = &o->scaled_decode,
+         .choices = scaled_words},
+    };
+
+    return call ? hr_args_read(call, specs, HR_ARRAY_SIZE(specs), err) : 0;
+}
+
+static int fail_at_output(const struct hr_chain_spec *spec, const struct hr_output *output,
+                          const char *text, const char *hint, struct hr_error *err)
+{
+    hr_fail(err, HR_E_CONFIG, "%s", text);
+    hr_error_at_file(err, spec->file, output->line ? output->line : spec->line,
+                     output->line ? output->column : spec->column);
+    hr_error_hint(err, "%s", hint);
+    return HR_E_CONFIG;
+}
+
+static int check_shape(const struct hr_chain_spec *spec, const struct image_chain *chain,
+                       const struct hr_output *output, struct hr_error *err)
+{
+    if ((chain->ops.shape.w && chain->ops.shape.h) || output->ragged)
+        return 0;
+    return fail_at_output(spec, output, "the ops leave pictures of different sizes",
+                          "end with random_resized_crop, center_crop, random_crop or resize: "
+                          "[H, W], or say output: {ragged: true}",
+                          err);
+}
+
+static int check_normalize(const struct hr_chain_spec *spec, const struct image_chain *chain,
+                           const struct hr_output *output, struct hr_error *err)
+{
+    if (!chain->ops.normalize || chain->target.dtype != HR_DTYPE_U8)
+        return 0;
+    return fail_at_output(spec, output, "'normalize' makes fractions, the output is u8",
+                          "output: {dtype: f16} (or bf16, f32), or leave normalize out", err);
+}
+
+static uint64_t max_pixels(const struct hr_op_shape *shape)
+{
+    uint64_t pixels = shape->max_pixels;
+
+    return pixels && pixels < HR_IMAGE_MAX_PIXELS ? pixels : HR_IMAGE_MAX_PIXELS;
+}
+
+static void fill_output(struct image_chain *chain, bool ragged)
+{
+    const struct hr_image_target *t = &chain->target;
+    struct hr_chain_output *out = &chain->base.outputs[0];
+    uint64_t w = ragged ? 0 : chain->ops.shape.w, h = ragged ? 0 : chain->ops.shape.h;
+
+    *out = (struct hr_chain_output){
+        .dtype = t->dtype,
+        .layout = t->planar ? HR_LAYOUT_NCHW : HR_LAYOUT_NHWC,
+        .dims = 3,
+        .ragged = ragged,
+        .max_bytes = max_pixels(&chain->ops.shape) * t->channels * hr_dtype_bytes(t->dtype),
+    };
+    out->shape[t->planar ? 0 : 2] = t->channels;
+    out->shape[t->planar ? 1 : 0] = h;
+    out->shape[t->planar ? 2 : 1] = w;
+    chain->base.output_count = 1;
+}
+
+static int describe(struct image_chain *chain)
+{
+    const struct hr_image_target *t = &chain->target;
+    const struct hr_chain_output *out = &chain->base.outputs[0];
+    struct hr_buf text = {0};
+
+    hr_buf_addf(&text, "image ops[");
+    hr_op_chain_describe(&chain->ops, &text);
+    hr_buf_addf(&text, "] exif=%s scaled_decode=%s channels=%u output{%s %s%s}",
+                exif_words[!chain->apply_exif], scaled_words[chain->scaled], t->channels,
+                hr_dtype_name(t->dtype), hr_layout_name(out->layout), out->ragged ? " ragged" : "");
+    if (!hr_buf_failed(&text))
+        chain->base.description = hr_strdup(hr_buf_str(&text));
+    hr_buf_finish(&text);
+    return chain->base.description ? 0 : HR_E_NOMEM;
+}
+
+static int fill_chain(struct image_chain *chain, const struct hr_chain_spec *spec,
+                      struct hr_error *err)
+{
+    struct options options = {0};
+    struct hr_output output;
+    struct hr_op_shape shape = {
+        .max_w = spec->max_width,
+        .max_h = spec->max_height,
+        .max_pixels = (uint64_t)spec->max_width * spec->max_height,
+    };
+
+    if (spec->clip)
+        return fail_at_output(spec, &(struct hr_output){.line = spec->clip->line,
+                                                        .column = spec->clip->column},
+                              "an image field has no clip", "clip is for video and audio", err);
+    int ret = read_options(spec->options, &options, err);
+    if (ret == 0)
+        ret = hr_output_read(spec->output, HR_FIELD_IMAGE, &output, err);
+    if (ret == 0)
+        ret = hr_op_chain_init(&chain->ops, spec->ops, spec->op_count, &shape, err);
+    if (ret < 0)
+        return ret;
+    bool gray = output.channels ? output.channels == HR_CHANNELS_GRAY : options.channels == 1;
+    chain->target.channels = gray ? 1 : 3;
+    chain->target.dtype = output.dtype ? output.dtype : HR_DTYPE_U8;
+    chain->target.planar = output.layout == HR_LAYOUT_NCHW;
+    chain->apply_exif = options.exif == 0;
+    chain->scaled = options.scaled_decode == 1;
+    chain->max_width = spec->max_width;
+    ret = check_shape(spec, chain, &output, err);
+    if (ret == 0)
+        ret = check_normalize(spec, chain, &output, err);
+    if (ret == 0)
+        ret = hr_op_chain_scale(&chain->ops, chain->target.channels, chain->target.scale,
+                                chain->target.bias, err);
+    if (ret < 0)
+        return ret;
+    fill_output(chain, output.ragged);
+    return describe(chain) < 0 ? hr_fail(err, HR_E_NOMEM, "no memory for a plan") : 0;
+}
 
 static int create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
 {
-    return hr_fail(err, HR_E_UNSUPPORTED, "image fields are not supported in this build");
+    struct image_chain *chain = hr_alloc_zero(1, sizeof(*chain));
+
+    if (!chain)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a plan");
+    int ret = fill_chain(chain, spec, err);
+    if (ret < 0) {
+        hr_free(chain);
+        return ret;
+    }
+    *out = &chain->base;
+    return 0;
 }
 
-const struct hr_chain_media hr_image_chain_media = {.name = "image", .create = create};
+static void destroy(struct hr_chain *chain)
+{
+    hr_free(HR_CONTAINER_OF(chain, struct image_chain, base));
+}
+
+static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *key,
+                       uint64_t value_bytes, struct hr_sample_plan *plan, struct hr_error *err)
+{
+    const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
+    const struct hr_image_target *t = &chain->target;
+    const struct hr_facts *facts = &plan->facts;
+
+    int ret = hr_image_check_size(facts->width, facts->height, err);
+    if (ret < 0)
+        return ret;
+    plan->image.orientation = 1;
+    if (chain->apply_exif && facts->orientation >= 1 && facts->orientation <= 8)
+        plan->image.orientation = (uint8_t)facts->orientation;
+    bool turned = plan->image.orientation >= 5;
+    ret = hr_op_chain_plan(&chain->ops, key, turned ? facts->height : facts->width,
+                           turned ? facts->width : facts->height, &plan->image, err);
+    if (ret < 0)
+        return ret;
+    plan->image.scaled = chain->scaled;
+    uint64_t w = (uint64_t)plan->image.out_w, h = (uint64_t)plan->image.out_h;
+    plan->shape[0][t->planar ? 0 : 2] = t->channels;
+    plan->shape[0][t->planar ? 1 : 0] = h;
+    plan->shape[0][t->planar ? 2 : 1] = w;
+    plan->bytes[0] = w * h * t->channels * hr_dtype_bytes(t->dtype);
+    if (plan->bytes[0] <= base->outputs[0].max_bytes)
+        return 0;
+    return hr_fail(err, HR_E_LIMIT, "%" PRIu64 " x %" PRIu64 " pixels are more than the field's "
+                   "samples may have", w, h);
+}
+
+static void context_destroy(struct hr_context *base)
+{
+    struct image_context *context = HR_CONTAINER_OF(base, struct image_context, base);
+
+    for (int i = 0; i < HR_DECODER_MAX; i++)
+        if (context->states[i])
+            hr_decoder_at(i)->image->destroy(context->states[i]);
+    hr_image_sink_destroy(context->sink);
+    hr_free(context);
+}
+
+static int state_of(struct image_context *context, const struct hr_decoder *decoder, void **state)
+{
+    int i = hr_decoder_index(decoder), ret = 0;
+
+    if (!context->states[i]) {
+        int depth = hr_mem_steady_pause();
+        ret = decoder->image->create(context->max_width, &context->states[i]);
+        hr_mem_steady_resume(depth);
+    }
+    *state = context->states[i];
+    return ret;
+}
+
+/* The JPEG state is made up front; the others when a picture of their format comes. */
+static int context_create(const struct hr_chain *base, struct hr_context **out,
+                          struct hr_error *err)
+{
+    const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
+    struct image_context *context = hr_alloc_zero(1, sizeof(*context));
+    void *state;
+
+    if (!context)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
+    context->max_width = chain->max_width;
+    int ret = hr_image_sink_create(&context->sink);
+    if (ret == 0)
+        ret = state_of(context, &hr_decoder_jpeg, &state);
+    if (ret < 0) {
+        context_destroy(&context->base);
+        return hr_fail(err, ret, "no memory for a decoder");
+    }
+    *out = &context->base;
+    return 0;
+}
+
+static bool push(void *user, const uint8_t *row)
+{
+    return hr_image_sink_push(user, row);
+}
+
+static int decode(const struct hr_chain *base, struct hr_context *context_base,
+                  const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
+                  size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS], struct hr_error *err)
+{
+    const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
+    struct image_context *context = HR_CONTAINER_OF(context_base, struct image_context, base);
+    struct hr_image_target target = chain->target;
+    struct hr_image_region region;
+    enum hr_media_format format;
+    void *state;
+
+    if (encoding != 0)
+        return hr_fail(err, HR_E_FORMAT, "pictures of encoding %u are not supported", encoding);
+    const struct hr_decoder *decoder = hr_decoder_find(value, value_bytes, &format);
+    if (!decoder || !decoder->image)
+        return hr_fail(err, HR_E_FORMAT, "pictures of format %s are not supported",
+                       hr_media_format_name(format));
+    int ret = state_of(context, decoder, &state);
+    if (ret < 0)
+        return hr_fail(err, ret, "no memory for a %s decoder", decoder->name);
+    target.dst = dst[0];
+    bool scaled = plan->image.scaled && decoder->abilities & HR_DECODER_SCALED;
+    uint32_t shrink = scaled ? hr_image_shrink(&plan->image, plan->facts.width, plan->facts.height) : 1;
+    ret = hr_image_sink_begin(context->sink, &plan->image, &target, plan->facts.width,
+                              plan->facts.height, shrink, &region, err);
+    if (ret < 0 || region.w == 0)
+        return ret;
+    struct hr_image_request request = {
+        .bytes = value, .count = value_bytes,
+        .picture_w = plan->facts.width, .picture_h = plan->facts.height,
+        .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
+        .channels = target.channels, .push = push, .user = context->sink,
+    };
+    ret = decoder->image->decode(state, &request, err);
+    if (ret == 0 && !hr_image_sink_end(context->sink))
+        return hr_fail(err, HR_E_DECODE, "the %s decoder gave too few rows", decoder->name);
+    return ret;
+}
+
+const struct hr_chain_media hr_image_chain_media = {
+    .name = "image",
+    .create = create,
+    .destroy = destroy,
+    .plan = plan_sample,
+    .context_create = context_create,
+    .context_destroy = context_destroy,
+    .decode = decode,
+};

@@ -2,9 +2,10 @@
  * give. Accurate integer IDCT, fancy upsampling; columns by jpeg_crop_scanline, rows above the box
  * by one jpeg_skip_scanlines from row 0, and an end after the last row needed.
  *
- * Damage: bytes that end early are HR_E_TRUNCATED, damaged entropy-coded data is HR_E_DECODE, both
- * only as far as the rows needed reach (measure with verify looks at all). A missing EOI marker,
- * bytes between segments and bytes after EOI do no harm. */
+ * Damage: a scan whose bytes end early is HR_E_TRUNCATED, one that a marker ends early HR_E_DECODE, as
+ * far as the rows needed reach. Wrong codes inside a scan give the pixels that every libjpeg program
+ * gives, since libjpeg-turbo does not see all of them; measure with verify refuses those it sees. A
+ * missing EOI marker, bytes between segments and bytes after EOI do no harm. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct jpeg_state {
     int code;             /* of the failure that escape carries */
     bool in_header, ran_out;
     bool scan_short, scan_damaged; /* what warnings said of the entropy-coded data */
+    bool strict;                   /* scan_damaged is an error */
 };
 
 static struct jpeg_state *state_of(j_common_ptr cinfo)
@@ -77,8 +79,11 @@ static void on_message(j_common_ptr cinfo, int level)
     if (level >= 0)
         return;
     switch (s->errors.msg_code) {
-    case JWRN_HIT_MARKER:
-        s->scan_short = true;
+    case JWRN_HIT_MARKER: /* a restart marker ends the damage, any other the scan */
+        if (s->cinfo.unread_marker >= JPEG_RST0 && s->cinfo.unread_marker <= JPEG_RST0 + 7)
+            s->scan_damaged = true;
+        else
+            s->scan_short = true;
         break;
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
@@ -262,7 +267,7 @@ static int check_damage(struct jpeg_state *s)
     if (s->ran_out && (missing || s->scan_short))
         return hr_fail(s->err, HR_E_TRUNCATED, "the JPEG is cut off: row %u of %u",
                        c->output_scanline, c->output_height);
-    if (s->scan_short || s->scan_damaged)
+    if (s->scan_short || (s->strict && s->scan_damaged))
         return hr_fail(s->err, HR_E_DECODE, "the JPEG's entropy-coded data is damaged: row %u of %u",
                        c->output_scanline, c->output_height);
     return 0;
@@ -287,8 +292,8 @@ static JDIMENSION crop_columns(struct jpeg_decompress_struct *c, JDIMENSION x, J
     return first;
 }
 
-static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION skip,
-                     JDIMENSION y, JDIMENSION h, JDIMENSION left, JDIMENSION w)
+static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION first,
+                     JDIMENSION left)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
     size_t row_bytes = (size_t)c->output_width * (size_t)c->output_components + ROW_PAD;
@@ -296,16 +301,16 @@ static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDI
     uint8_t *pixels = row + (size_t)left * (size_t)c->output_components;
     bool more = true;
 
-    for (JDIMENSION i = skip; i < y + h && more; i++) {
+    for (JDIMENSION i = first; i < r->y + r->h && more; i++) {
         jpeg_read_scanlines(c, &row, 1);
-        if (HR_UNLIKELY(s->scan_short || s->scan_damaged))
+        if (HR_UNLIKELY(s->scan_short))
             return check_damage(s);
-        if (i < y)
+        if (i < r->y)
             continue;
         if (c->output_components == 4)
-            hr_pixels_cmyk_to_rgb(pixels, pixels, w);
+            hr_pixels_cmyk_to_rgb(pixels, pixels, r->w);
         if (c->output_components != 1 && r->channels == 1)
-            hr_pixels_rgb_to_gray(pixels, pixels, w);
+            hr_pixels_rgb_to_gray(pixels, pixels, r->w);
         more = r->push(r->user, pixels);
     }
     return check_damage(s);
@@ -315,22 +320,15 @@ static int decode_box(struct jpeg_state *s, const struct hr_image_request *r)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
 
-    choose_output(c, r->channels, r->max_shrink);
+    choose_output(c, r->channels, r->shrink);
     jpeg_start_decompress(c);
-    uint32_t shrink = r->max_shrink;
-    JDIMENSION x = r->x / shrink, y = r->y / shrink;
-    JDIMENSION w = (r->x + r->w + shrink - 1) / shrink - x;
-    JDIMENSION h = (r->y + r->h + shrink - 1) / shrink - y;
+    HR_ASSERT(r->w && r->h && r->x + r->w <= c->output_width && r->y + r->h <= c->output_height);
     int ret = check_damage(s);
-    if (ret == 0)
-        ret = r->begin(r->user, shrink, w, h, s->err);
     if (ret < 0)
         return ret;
-    JDIMENSION left = x - crop_columns(c, x, w);
-    JDIMENSION skip = y;
-    if (skip)
-        skip = jpeg_skip_scanlines(c, skip);
-    return push_rows(s, r, skip, y, h, left, w);
+    JDIMENSION left = r->x - crop_columns(c, r->x, r->w);
+    JDIMENSION skip = r->y ? jpeg_skip_scanlines(c, r->y) : 0;
+    return push_rows(s, r, skip, left);
 }
 
 static int decode(void *state, const struct hr_image_request *r, struct hr_error *err)
@@ -374,11 +372,6 @@ static uint32_t find_orientation(const uint8_t *b, size_t n)
     return 0;
 }
 
-static int verify_begin(void *user, uint32_t shrink, uint32_t w, uint32_t h, struct hr_error *err)
-{
-    return 0;
-}
-
 static bool verify_push(void *user, const uint8_t *row)
 {
     return true;
@@ -416,8 +409,8 @@ static int measure(const uint8_t *bytes, size_t count, bool verify, struct hr_fa
         struct hr_image_request all = {.bytes = bytes, .count = count,
                                        .w = facts->width, .h = facts->height,
                                        .picture_w = facts->width, .picture_h = facts->height,
-                                       .channels = 3, .max_shrink = 1,
-                                       .begin = verify_begin, .push = verify_push};
+                                       .channels = 3, .shrink = 1, .push = verify_push};
+        s->strict = true;
         ret = decode(s, &all, err);
     }
     destroy(s);

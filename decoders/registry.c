@@ -10,6 +10,8 @@
 
 static const struct hr_decoder *const decoders[] = {
     &hr_decoder_jpeg,
+    &hr_decoder_png,
+    &hr_decoder_webp,
     &hr_decoder_gif,
     &hr_decoder_bmp,
     &hr_decoder_tiff,

@@ -91,22 +91,12 @@ struct expected {
     bool same;
 };
 
-static int begin_box(void *user, uint32_t shrink, uint32_t w, uint32_t h, struct hr_error *err)
-{
-    struct expected *e = user;
-
-    e->x /= shrink;
-    e->y /= shrink;
-    e->w = w;
-    e->h = h;
-    e->same = e->x + w <= e->whole->w && e->y + h <= e->whole->h;
-    return 0;
-}
-
 static bool push_box(void *user, const uint8_t *row)
 {
     struct expected *e = user;
 
+    if (e->row == 0)
+        e->same = e->x + e->w <= e->whole->w && e->y + e->h <= e->whole->h;
     if (e->same && e->row < e->h)
         e->same = memcmp(row, e->whole->rgb + ((size_t)(e->y + e->row) * e->whole->w + e->x) * 3,
                          (size_t)e->w * 3) == 0;
@@ -154,12 +144,11 @@ static void check_boxes(const char *path, const uint8_t *bytes, size_t count, in
     for (int i = 0; i < n && whole.warnings == 0; i++) {
         struct hr_image_request r = {.bytes = bytes, .count = count, .picture_w = plain.w,
                                      .picture_h = plain.h, .channels = 3,
-                                     .max_shrink = (uint32_t)shrink,
-                                     .begin = begin_box, .push = push_box};
+                                     .shrink = (uint32_t)shrink, .push = push_box};
         struct hr_error err = HR_ERROR_INIT;
-        pick_side(plain.w, &r.x, &r.w);
-        pick_side(plain.h, &r.y, &r.h);
-        struct expected e = {.whole = &whole, .x = r.x, .y = r.y};
+        pick_side(whole.w, &r.x, &r.w);
+        pick_side(whole.h, &r.y, &r.h);
+        struct expected e = {.whole = &whole, .x = r.x, .y = r.y, .w = r.w, .h = r.h};
         r.user = &e;
         int ret = hr_decoder_jpeg.image->decode(jpeg_state, &r, &err);
         if (ret < 0 || !e.same || e.row != e.h)
@@ -206,7 +195,7 @@ static void jpeg_region_is_the_full_decode_cropped(void **state)
     (void)state;
     if (!hr_test_shared("data/images", data, sizeof(data)) ||
         !hr_test_shared("cases", cases, sizeof(cases))) {
-        print_message("skipped: no shared data (set HR_SHARED)\n");
+        print_message("# skipped: no shared data (set HR_SHARED)\n");
         skip();
     }
     hr_rng_init(&rng, 7, 0, 0, 0);
@@ -214,7 +203,7 @@ static void jpeg_region_is_the_full_decode_cropped(void **state)
     nftw(data, visit, 16, FTW_PHYS);
     nftw(cases, visit, 16, FTW_PHYS);
     hr_decoder_jpeg.image->destroy(jpeg_state);
-    print_message("%ld pictures, %ld boxes\n", files, boxes);
+    print_message("# %ld pictures, %ld boxes\n", files, boxes);
     assert_true(files > 100);
 }
 

@@ -1,0 +1,234 @@
+/* PNG through libspng, row by row (interlaced ones as a whole). Rules: 16-bit samples keep their high
+ * byte, palettes and gray are expanded, alpha and tRNS are dropped, gAMA, cHRM, sRGB and iCCP change
+ * nothing, of an APNG the default image is taken. A bad CRC in a critical chunk is an error (seen when
+ * decoding reaches it), a bad ancillary chunk is ignored, a file cut off behind the pixels is taken. */
+#include <string.h>
+
+#include <spng.h>
+
+#include "base/mem.h"
+#include "decoders/decoder.h"
+#include "decoders/exif.h"
+#include "decoders/pixels.h"
+
+enum {
+    ROW_PAD = 64,
+    MAX_CHUNK_BYTES = 8 << 20,  /* of one ancillary chunk, also decompressed */
+    MAX_CACHE_BYTES = 32 << 20, /* of all of them */
+};
+
+struct png_state {
+    uint8_t *pixels; /* a row, or an interlaced picture */
+    size_t bytes;
+};
+
+static int fail(int code, struct hr_error *err)
+{
+    if (code == SPNG_IO_EOF)
+        return hr_fail(err, HR_E_TRUNCATED, "the PNG is cut off");
+    if (code == SPNG_EMEM)
+        return hr_fail(err, HR_E_NOMEM, "no memory to decode a PNG");
+    if (code == SPNG_ECHUNK_LIMITS)
+        return hr_fail(err, HR_E_LIMIT, "the PNG has a chunk beyond all reason");
+    return hr_fail(err, HR_E_DECODE, "PNG cannot be decoded: %s", spng_strerror(code));
+}
+
+/* *ctx is set in any case and goes to spng_ctx_free (NULL is fine). */
+static int open_png(const uint8_t *bytes, size_t count, spng_ctx **ctx, struct spng_ihdr *ihdr,
+                    struct hr_error *err)
+{
+    *ctx = spng_ctx_new(0);
+    if (!*ctx)
+        return hr_fail(err, HR_E_NOMEM, "no memory to decode a PNG");
+    spng_set_crc_action(*ctx, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
+    spng_set_chunk_limits(*ctx, MAX_CHUNK_BYTES, MAX_CACHE_BYTES);
+    int ret = spng_set_png_buffer(*ctx, bytes, count);
+    if (ret == 0)
+        ret = spng_get_ihdr(*ctx, ihdr);
+    return ret ? fail(ret, err) : hr_image_check_size(ihdr->width, ihdr->height, err);
+}
+
+static int create(uint32_t max_width, void **state)
+{
+    *state = hr_alloc_zero(1, sizeof(struct png_state));
+    return *state ? 0 : HR_E_NOMEM;
+}
+
+static void destroy(void *state)
+{
+    struct png_state *s = state;
+
+    if (!s)
+        return;
+    hr_free(s->pixels);
+    hr_free(s);
+}
+
+static int reserve(struct png_state *s, size_t bytes, struct hr_error *err)
+{
+    if (bytes <= s->bytes)
+        return 0;
+    int depth = hr_mem_steady_pause();
+    hr_free(s->pixels);
+    s->pixels = hr_alloc_aligned(HR_CACHE_LINE, bytes);
+    hr_mem_steady_resume(depth);
+    s->bytes = s->pixels ? bytes : 0;
+    return s->pixels ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a PNG");
+}
+
+static bool push_row(const struct hr_image_request *r, uint8_t *row)
+{
+    uint8_t *pixels = row + (size_t)r->x * 3;
+
+    if (r->channels == 1)
+        hr_pixels_rgb_to_gray(pixels, pixels, r->w);
+    return r->push(r->user, pixels);
+}
+
+/* The checksum of the last piece of image data comes after it. A file cut off behind the pixels is
+ * taken. */
+static int check_rest(spng_ctx *ctx, struct hr_error *err)
+{
+    int ret = spng_decode_chunks(ctx);
+
+    return ret == 0 || ret == SPNG_IO_EOF ? 0 : fail(ret, err);
+}
+
+static int decode_rows(spng_ctx *ctx, struct png_state *s, const struct hr_image_request *r,
+                       struct hr_error *err)
+{
+    size_t stride = (size_t)r->picture_w * 3;
+    int ret = reserve(s, stride + ROW_PAD, err);
+    bool more = true;
+
+    if (ret < 0)
+        return ret;
+    for (uint32_t y = 0; y < r->y + r->h && more; y++) {
+        ret = spng_decode_row(ctx, s->pixels, stride);
+        if (ret && ret != SPNG_EOI)
+            return fail(ret, err);
+        if (y >= r->y)
+            more = push_row(r, s->pixels);
+        if (y + 1 == r->picture_h)
+            return check_rest(ctx, err);
+    }
+    return 0;
+}
+
+static int decode_interlaced(spng_ctx *ctx, struct png_state *s, const struct hr_image_request *r,
+                             struct hr_error *err)
+{
+    size_t stride = (size_t)r->picture_w * 3;
+    int ret = reserve(s, stride * r->picture_h + ROW_PAD, err);
+
+    if (ret < 0)
+        return ret;
+    do {
+        struct spng_row_info info;
+        ret = spng_get_row_info(ctx, &info);
+        if (ret == 0)
+            ret = spng_decode_row(ctx, s->pixels + info.row_num * stride, stride);
+    } while (ret == 0);
+    ret = ret == SPNG_EOI ? check_rest(ctx, err) : fail(ret, err);
+    if (ret < 0)
+        return ret;
+    for (uint32_t y = r->y; y < r->y + r->h; y++)
+        if (!push_row(r, s->pixels + y * stride))
+            break;
+    return 0;
+}
+
+static int decode_open(spng_ctx *ctx, const struct spng_ihdr *ihdr, struct png_state *s,
+                       const struct hr_image_request *r, struct hr_error *err)
+{
+    if (ihdr->width != r->picture_w || ihdr->height != r->picture_h)
+        return hr_fail(err, HR_E_DECODE, "the PNG is %u x %u pixels, its record says %u x %u",
+                       ihdr->width, ihdr->height, r->picture_w, r->picture_h);
+    int ret = spng_decode_image(ctx, NULL, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE);
+    if (ret)
+        return fail(ret, err);
+    return ihdr->interlace_method ? decode_interlaced(ctx, s, r, err) : decode_rows(ctx, s, r, err);
+}
+
+static int decode(void *state, const struct hr_image_request *r, struct hr_error *err)
+{
+    struct spng_ihdr ihdr;
+    spng_ctx *ctx;
+    int ret = open_png(r->bytes, r->count, &ctx, &ihdr, err);
+
+    if (ret == 0)
+        ret = decode_open(ctx, &ihdr, state, r, err);
+    spng_ctx_free(ctx);
+    return ret;
+}
+
+static bool ignore_row(void *user, const uint8_t *row)
+{
+    return true;
+}
+
+static int verify_all(const uint8_t *bytes, size_t count, const struct hr_facts *facts,
+                      struct hr_error *err)
+{
+    struct png_state s = {0};
+    struct hr_image_request all = {.bytes = bytes, .count = count,
+                                   .w = facts->width, .h = facts->height,
+                                   .picture_w = facts->width, .picture_h = facts->height,
+                                   .channels = 3, .shrink = 1, .push = ignore_row};
+    int ret = decode(&s, &all, err);
+
+    hr_free(s.pixels);
+    return ret;
+}
+
+static uint32_t channels_of(const struct spng_ihdr *ihdr)
+{
+    switch (ihdr->color_type) {
+    case SPNG_COLOR_TYPE_GRAYSCALE:
+        return 1;
+    case SPNG_COLOR_TYPE_GRAYSCALE_ALPHA:
+        return 2;
+    case SPNG_COLOR_TYPE_TRUECOLOR_ALPHA:
+        return 4;
+    default:
+        return 3;
+    }
+}
+
+static int measure(const uint8_t *bytes, size_t count, bool verify, struct hr_facts *facts,
+                   struct hr_error *err)
+{
+    struct spng_ihdr ihdr;
+    struct spng_exif exif;
+    spng_ctx *ctx;
+    int ret = open_png(bytes, count, &ctx, &ihdr, err);
+
+    if (ret == 0) {
+        facts->width = ihdr.width;
+        facts->height = ihdr.height;
+        facts->channels = channels_of(&ihdr);
+        facts->bit_depth = ihdr.color_type == SPNG_COLOR_TYPE_INDEXED ? 8 : ihdr.bit_depth;
+        if (spng_get_exif(ctx, &exif) == 0)
+            facts->orientation = hr_exif_orientation((const uint8_t *)exif.data, exif.length);
+    }
+    spng_ctx_free(ctx);
+    return ret == 0 && verify ? verify_all(bytes, count, facts, err) : ret;
+}
+
+static enum hr_media_format sniff(const uint8_t *b, size_t n)
+{
+    return n >= 8 && memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? HR_MEDIA_PNG : HR_MEDIA_UNKNOWN;
+}
+
+static const struct hr_image_decoder image = {
+    .create = create, .destroy = destroy, .decode = decode};
+
+const struct hr_decoder hr_decoder_png = {
+    .name = "png",
+    .type = HR_FIELD_IMAGE,
+    .format = HR_MEDIA_PNG,
+    .abilities = HR_DECODER_REGION,
+    .sniff = sniff,
+    .measure = measure,
+    .image = &image,
+};
