@@ -171,16 +171,20 @@ int hr_engine_create(const struct hr_plan *plan, const struct hr_engine_options 
 static void stop_threads(struct hr_engine *e)
 {
     atomic_store_explicit(&e->stop, true, memory_order_release);
-    if (e->feeder_started) {
-        if (e->reader)
-            hr_engine_wake(e);
-        pthread_join(e->feeder, NULL);
-    }
+    if (e->feeder_started && e->feeder_status == 0)
+        hr_engine_wake(e);
     atomic_fetch_add_explicit(&e->work_seq, 1, memory_order_seq_cst);
     hr_futex_wake(&e->work_seq, INT32_MAX, false);
     for (int i = 0; i < e->worker_count; i++)
         if (e->workers[i].started)
             pthread_join(e->workers[i].thread, NULL);
+    if (!e->feeder_started)
+        return;
+    pthread_mutex_lock(&e->command_lock);
+    e->close_reader = true;
+    pthread_cond_broadcast(&e->command_done);
+    pthread_mutex_unlock(&e->command_lock);
+    pthread_join(e->feeder, NULL);
 }
 
 void hr_engine_destroy(struct hr_engine *e)

@@ -74,9 +74,9 @@ struct hr_engine {
     /* streams: slots set by the reader thread under command_lock, read by workers (acquire) */
     _Atomic(struct hr_stream *) streams[HR_ENGINE_MAX_STREAMS];
 
-    pthread_mutex_t command_lock; /* commands in streams, and the two below */
+    pthread_mutex_t command_lock; /* commands in streams, and these */
     pthread_cond_t command_done;
-    bool feeder_ready;
+    bool feeder_ready, close_reader;
     int feeder_status;
     struct hr_error feeder_error;
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -137,7 +138,7 @@ static bool try_later(struct hr_engine *e, struct hr_read *r)
         hr_log(HR_LOG_WARN, "read of %u bytes at offset %" PRIu64 " of '%s' failed: %s; trying again",
                r->request.bytes, r->request.off,
                hr_dataset_shard_path(e->plan->dataset, (uint32_t)r->request.file),
-               strerror(r->request.sys_errno));
+               r->request.sys_errno ? strerror(r->request.sys_errno) : "fewer bytes than the file has");
     }
     r->tries++;
     atomic_fetch_add_explicit(&e->read_errors, 1, memory_order_relaxed);
@@ -173,12 +174,23 @@ static void resubmit_due(struct hr_engine *e)
     }
 }
 
+/* A read that came back short although the file is long enough is storage trouble as well. */
+static bool is_storage_trouble(const struct hr_engine *e, const struct hr_read *r)
+{
+    struct stat st;
+
+    if (r->request.result != HR_E_TRUNCATED)
+        return r->request.result == HR_E_IO;
+    return fstat(e->files[r->request.file].fd, &st) == 0 &&
+           (uint64_t)st.st_size >= r->request.off + r->request.bytes;
+}
+
 static void read_done(struct hr_engine *e, struct hr_read *r)
 {
     bool cancelled = atomic_load_explicit(&r->batch->cancelled, memory_order_relaxed);
     struct hr_sample_field *sf = r->fields;
 
-    if (r->request.result == HR_E_IO && !cancelled && try_later(e, r))
+    if (r->request.result < 0 && !cancelled && is_storage_trouble(e, r) && try_later(e, r))
         return;
     while (sf) {
         struct hr_sample_field *next = sf->next;
@@ -705,6 +717,11 @@ void *hr_feeder_main(void *arg)
         reap(e);
         atomic_store_explicit(&e->reader_cpu_ns, hr_clock_thread_ns(), memory_order_relaxed);
     }
+    /* Others may still wake the reader; it closes when they have ended, and on this thread. */
+    pthread_mutex_lock(&e->command_lock);
+    while (!e->close_reader)
+        pthread_cond_wait(&e->command_done, &e->command_lock);
+    pthread_mutex_unlock(&e->command_lock);
     if (e->reader)
         e->reader->ops->close(e->reader);
     return NULL;

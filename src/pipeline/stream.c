@@ -74,7 +74,7 @@ static void leave(struct hr_stream *s, struct hr_batch *batch)
     bool cancelled = atomic_load_explicit(&batch->cancelled, memory_order_relaxed);
 
     atomic_store_explicit(&batch->age, 0, memory_order_relaxed);
-    if (cancelled || s->status < 0)
+    if (cancelled || (s->status < 0 && s->status != HR_E_END))
         hr_ring_abort(s->ring, batch->slot_idx);
     else
         hr_ring_publish(s->ring, batch->slot_idx);
