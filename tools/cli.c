@@ -325,7 +325,7 @@ static int check_args(const struct parser *p)
     for (const struct hr_cli_arg *arg = p->command->args; arg && arg->name; arg++, i++) {
         if (i >= p->cli->arg_count && !arg->optional)
             return hr_cli_wrong(p->command, "%s is missing", arg->name);
-        repeats = arg->repeats;
+        repeats |= arg->repeats;
     }
     if (p->cli->arg_count > i && !repeats)
         return hr_cli_wrong(p->command, "'%s' is one argument too many", p->cli->args[i]);

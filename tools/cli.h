@@ -42,7 +42,7 @@ enum hr_opt_type {
 /* What a word on the command line stands for, so that shells complete it. */
 enum hr_word { HR_WORD_ANY, HR_WORD_FILE, HR_WORD_FOLDER };
 
-enum { HR_CLI_MAX_LIST = 32, HR_CLI_MAX_ARGS = 32, HR_CLI_MAX_OPTS = 40 };
+enum { HR_CLI_MAX_LIST = 32, HR_CLI_MAX_ARGS = 4096, HR_CLI_MAX_OPTS = 40 };
 
 struct hr_cli_list {
     const char *items[HR_CLI_MAX_LIST];
@@ -72,7 +72,7 @@ struct hr_cli_arg {
     const char *name; /* NULL ends the list */
     const char *help;
     bool optional;
-    bool repeats; /* the last one only */
+    bool repeats; /* one of them only */
     enum hr_word word;
 };
 

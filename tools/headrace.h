@@ -6,6 +6,9 @@
 #include "tools/cli.h"
 
 #define HR_COMMAND_TABLE(X)                                                                        \
+    X(pack)                                                                                        \
+    X(check)                                                                                       \
+    X(serve)                                                                                       \
     X(completions)                                                                                 \
     X(help)
 

@@ -23,7 +23,7 @@ static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_b
             dst[i] = '?';
 }
 
-void hr_session_send_error(struct hr_session *session, const struct hr_error *err)
+void hr_session_send_error(int fd, const struct hr_error *err)
 {
     struct hr_wire_error msg = {
         .head = {.kind = HR_WIRE_ERROR, .bytes = sizeof(msg)},
@@ -37,7 +37,7 @@ void hr_session_send_error(struct hr_session *session, const struct hr_error *er
     snprintf(msg.text, sizeof(msg.text), "%.*s", (int)sizeof(msg.text) - 1, text);
     snprintf(msg.shard, sizeof(msg.shard), "%.*s", (int)sizeof(msg.shard) - 1, err->file);
     snprintf(msg.field, sizeof(msg.field), "%.*s", (int)sizeof(msg.field) - 1, err->field);
-    if (hr_fd_send(session->fd, &msg, sizeof(msg), NULL, 0, &ignored) < 0)
+    if (hr_fd_send(fd, &msg, sizeof(msg), NULL, 0, &ignored) < 0)
         return; /* it left, or does not read: it is being dropped anyway */
 }
 
@@ -48,7 +48,7 @@ static int refuse(struct hr_session *session, const struct hr_error *err)
     hr_log(HR_LOG_WARN, "trainer %s (pid %d) refused: %s",
            session->client[0] ? session->client : "?", (int)session->peer_pid,
            hr_error_format(err, text, sizeof(text)));
-    hr_session_send_error(session, err);
+    hr_session_send_error(session->fd, err);
     return err->code;
 }
 
@@ -363,7 +363,7 @@ int hr_session_check_stream(struct hr_session *session)
     session->told_end = true;
     if (status != HR_E_END) {
         hr_log_error(HR_LOG_ERROR, "feeding stopped", &err);
-        hr_session_send_error(session, &err);
+        hr_session_send_error(session->fd, &err);
     }
     hr_ring_close_consumer(session->consumer, status);
     return 0;

@@ -41,8 +41,8 @@ struct hr_session_host {
  * HR_E_DISCONNECTED when it left. */
 int hr_session_receive(struct hr_session_host *host, struct hr_session *session) HR_MUST_CHECK;
 
-/* Tells the trainer why, as an ERROR message; failure to send is ignored. */
-void hr_session_send_error(struct hr_session *session, const struct hr_error *err);
+/* Tells the trainer at the other end why, as an ERROR message; failure to send is ignored. */
+void hr_session_send_error(int fd, const struct hr_error *err);
 
 /* Passes on the end or failure of its stream, once. Returns 0, or the code to end the session with. */
 int hr_session_check_stream(struct hr_session *session) HR_MUST_CHECK;

@@ -1,0 +1,67 @@
+"""Style rules as tests: what a reviewer would otherwise have to say again and again."""
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FILES = [ROOT / name for name in subprocess.run(
+    ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()]
+C_FILES = [f for f in FILES if f.suffix in (".c", ".h")]
+TEXT = [f for f in FILES if f.suffix in (".c", ".h", ".py", ".md", ".yaml", ".yml", ".build", ".proto", ".sh", ".toml")
+        or f.parent.name == "tools" and not f.suffix]
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def offences(files, pattern, skip=()):
+    found = []
+    for path in files:
+        if path.relative_to(ROOT).as_posix() in skip or not path.exists():
+            continue
+        for number, line in enumerate(lines(path), 1):
+            if re.search(pattern, line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    return found
+
+
+def test_every_file_begins_with_its_job():
+    bad = [str(f.relative_to(ROOT)) for f in C_FILES if not lines(f) or not lines(f)[0].startswith("/*")]
+    assert not bad, bad
+
+
+def test_no_include_steps_out_of_its_folder():
+    assert not offences(C_FILES, r'#\s*include\s+"\.\./')
+
+
+def test_no_typedef_of_structs():
+    assert not offences(C_FILES, r"^\s*typedef\s+struct")
+
+
+def test_no_tabs_and_no_trailing_space():
+    assert not offences(TEXT, r"\t|[ \t]+$", skip=())
+
+
+def test_lines_are_not_too_long():
+    found = [f"{f.relative_to(ROOT)}:{n}" for f in C_FILES for n, line in enumerate(lines(f), 1) if len(line) > 120]
+    assert not found, found
+
+
+@pytest.mark.parametrize("call", ["malloc", "calloc", "realloc", "strdup", "free", "alloca", "gets", "sprintf", "strcpy", "strcat"])
+def test_memory_goes_through_base(call):
+    allowed = {"src/base/mem.c"}
+    src = [f for f in C_FILES if f.relative_to(ROOT).parts[0] in ("src", "shards", "decoders", "tools")]
+    assert not offences(src, rf"(?<![\w.>]){call}\s*\(", skip=allowed)
+
+
+def test_headers_have_guards():
+    bad = [str(f.relative_to(ROOT)) for f in C_FILES if f.suffix == ".h" and "#ifndef HR_" not in f.read_text()
+           and "#ifndef HEADRACE_" not in f.read_text()]
+    assert not bad, bad
+
+
+def test_no_traces_of_a_machine():
+    assert not offences(TEXT, r"/work/|/root/|deb\.debian\.org|pypi\.org", skip={"tests/tidy.py"})

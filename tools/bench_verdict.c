@@ -1,0 +1,178 @@
+/* The verdict. The ground truth is who waits for whom: the consumer never waits = the trainer bounds;
+ * it waits and the workers are busy = decoding bounds; it waits and they wait too = reading does. */
+#include "tools/bench_verdict.h"
+
+#include <stdio.h>
+
+#include "base/cpu.h"
+#include "tools/cli.h"
+
+static double share(uint64_t ns, double seconds)
+{
+    return seconds > 0 ? (double)ns / 1e9 / seconds : 0;
+}
+
+static double per_sample_us(const struct hr_bench_result *r, uint64_t ns)
+{
+    return r->finished_samples ? (double)ns / 1e3 / (double)r->finished_samples : 0;
+}
+
+static double rate(const struct hr_bench_result *r)
+{
+    return r->seconds > 0 ? (double)r->samples / r->seconds : 0;
+}
+
+/* Cores that the feeding itself uses: what a sidecar takes from the trainer. */
+static double cores_used(const struct hr_bench_result *r)
+{
+    return share(r->process_cpu_ns - r->consumer_cpu_ns, r->seconds);
+}
+
+static void judge_trainer(struct hr_bench_result *r, double wait)
+{
+    double busy = share(r->worker_busy_ns, r->seconds) / r->workers;
+    double most = busy > 0.01 ? 1 / busy : 100;
+
+    r->bound_by = "trainer";
+    r->gain = 1;
+    snprintf(r->verdict, sizeof(r->verdict),
+             "the trainer bounds the rate: it waited for data %.1f %% of the time. Nothing to fix "
+             "here; the workers are busy %.0f %%, so this node could feed about %.1fx as fast.",
+             100 * wait, 100 * busy, most > 100 ? 100 : most);
+}
+
+static void judge_decode(struct hr_bench_result *r, double busy)
+{
+    int quota = hr_cpu_quota();
+    double used = cores_used(r);
+
+    r->bound_by = "decode";
+    if (r->workers < quota && used < quota - 0.5) {
+        r->gain = (double)(r->workers + 1) / r->workers;
+        if (r->gain * used > quota)
+            r->gain = quota / used;
+        snprintf(r->verdict, sizeof(r->verdict),
+                 "decoding bounds the rate: %d worker%s busy %.0f %% of the time. One more worker "
+                 "(%d cores may be used, %.1f are) should give about %+.0f %%.",
+                 r->workers, r->workers == 1 ? " is" : "s are", 100 * busy, quota, used,
+                 100 * (r->gain - 1));
+        return;
+    }
+    r->gain = (double)(quota + 1) / quota;
+    snprintf(r->verdict, sizeof(r->verdict),
+             "decoding bounds the rate: all %d core%s this process may use are busy (%.1f us of CPU a "
+             "sample). One more core should give about %+.0f %%; smaller stored pictures or fewer "
+             "ops would help too.",
+             quota, quota == 1 ? "" : "s", per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns),
+             100 * (r->gain - 1));
+}
+
+static void judge_read(struct hr_bench_result *r, double busy)
+{
+    double cpu = share(r->reader_cpu_ns, r->seconds);
+    double most = busy > 0.01 ? 1 / busy : 100;
+
+    if (cpu > 0.8) {
+        r->bound_by = "hand-off";
+        r->gain = most > 100 ? 100 : most;
+        snprintf(r->verdict, sizeof(r->verdict),
+                 "the reader thread bounds the rate: it is busy %.0f %% of the time with %.0f "
+                 "requests a second. Larger records, 'order: window' or larger batches should give "
+                 "up to %.1fx.",
+                 100 * cpu, (double)r->read_requests / r->seconds, r->gain);
+        return;
+    }
+    r->bound_by = "read";
+    r->gain = most > 100 ? 100 : most;
+    snprintf(r->verdict, sizeof(r->verdict),
+             "storage bounds the rate: it gives %.1f MB/s and the workers wait for it %.0f %% of the "
+             "time. Faster storage, a warm page cache or 'order: window' should give up to %.1fx.",
+             (double)r->read_bytes / 1e6 / r->seconds, 100 * (1 - busy), r->gain);
+}
+
+void hr_bench_judge(struct hr_bench_result *r)
+{
+    double wait = share(r->consumer_wait_ns, r->seconds);
+    double busy = share(r->worker_busy_ns, r->seconds) / r->workers;
+
+    if (r->batches == 0) {
+        r->bound_by = "read";
+        snprintf(r->verdict, sizeof(r->verdict), "no batch arrived in %.1f s", r->seconds);
+    } else if (wait < 0.1) {
+        judge_trainer(r, wait);
+    } else if (busy > 0.75 || cores_used(r) > 0.9 * hr_cpu_quota()) {
+        judge_decode(r, busy);
+    } else {
+        judge_read(r, busy);
+    }
+}
+
+void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
+{
+    hr_json_open(b, NULL, '{');
+    hr_json_double(b, "samples_per_s", rate(r));
+    hr_json_uint(b, "batches", r->batches);
+    hr_json_uint(b, "samples", r->samples);
+    hr_json_double(b, "seconds", r->seconds);
+    hr_json_double(b, "bytes_read_per_s", r->seconds > 0 ? (double)r->read_bytes / r->seconds : 0);
+    hr_json_double(b, "cpu_us_per_sample",
+                   per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns));
+    hr_json_uint(b, "bad_samples", r->bad_samples);
+    hr_json_int(b, "workers", r->workers);
+    hr_json_str(b, "reader", r->reader_reason);
+    hr_json_open(b, "stages", '{');
+    hr_json_open(b, "read", '{');
+    hr_json_double(b, "cpu_us_per_sample", per_sample_us(r, r->reader_cpu_ns));
+    hr_json_double(b, "plan_us_per_sample", per_sample_us(r, r->plan_ns));
+    hr_json_double(b, "requests_per_s", (double)r->read_requests / r->seconds);
+    hr_json_double(b, "thread_busy", share(r->reader_cpu_ns, r->seconds));
+    hr_json_close(b, '}');
+    hr_json_open(b, "decode", '{');
+    hr_json_double(b, "checksum_us_per_sample", per_sample_us(r, r->checksum_ns));
+    hr_json_double(b, "decode_us_per_sample", per_sample_us(r, r->decode_ns));
+    hr_json_double(b, "busy_us_per_sample", per_sample_us(r, r->worker_busy_ns));
+    hr_json_double(b, "workers_busy", share(r->worker_busy_ns, r->seconds) / r->workers);
+    hr_json_close(b, '}');
+    hr_json_open(b, "hand_off", '{');
+    hr_json_double(b, "consumer_cpu_us_per_batch",
+                   r->batches ? (double)r->consumer_cpu_ns / 1e3 / (double)r->batches : 0);
+    hr_json_double(b, "producer_cpu_us_per_batch",
+                   r->batches ? (double)(r->process_cpu_ns - r->consumer_cpu_ns) / 1e3 /
+                                    (double)r->batches
+                              : 0);
+    hr_json_close(b, '}');
+    hr_json_open(b, "trainer", '{');
+    hr_json_double(b, "waits_for_data", share(r->consumer_wait_ns, r->seconds));
+    hr_json_close(b, '}');
+    hr_json_close(b, '}');
+    hr_json_str(b, "bound_by", r->bound_by);
+    hr_json_double(b, "expected_gain", r->gain);
+    hr_json_str(b, "verdict", r->verdict);
+    hr_json_close(b, '}');
+    hr_buf_add_str(b, "\n");
+}
+
+void hr_bench_print_text(struct hr_buf *b, const struct hr_bench_result *r)
+{
+    char bytes[32], count[32];
+
+    hr_buf_addf(b, "%.1f samples/s  (%s batches in %.1f s, %d worker%s)\n", rate(r),
+                hr_cli_format_count(r->batches, count), r->seconds, r->workers,
+                r->workers == 1 ? "" : "s");
+    hr_buf_addf(b, "  read      %s/s, %.0f requests/s, %.1f us of CPU a sample\n",
+                hr_cli_format_bytes((uint64_t)((double)r->read_bytes / r->seconds), bytes),
+                (double)r->read_requests / r->seconds, per_sample_us(r, r->reader_cpu_ns));
+    hr_buf_addf(b, "  checksum  %.1f us a sample\n", per_sample_us(r, r->checksum_ns));
+    hr_buf_addf(b, "  decode    %.1f us a sample, workers busy %.0f %%\n",
+                per_sample_us(r, r->decode_ns),
+                100 * share(r->worker_busy_ns, r->seconds) / r->workers);
+    hr_buf_addf(b, "  hand-off  %.1f us of the consumer's CPU a batch\n",
+                r->batches ? (double)r->consumer_cpu_ns / 1e3 / (double)r->batches : 0);
+    hr_buf_addf(b, "  trainer   waits for data %.0f %% of the time\n",
+                100 * share(r->consumer_wait_ns, r->seconds));
+    hr_buf_addf(b, "  cost      %.1f us of CPU a sample, %.2f cores in all\n",
+                per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns), cores_used(r));
+    if (r->bad_samples)
+        hr_buf_addf(b, "  bad       %llu samples were bad\n", (unsigned long long)r->bad_samples);
+    hr_buf_addf(b, "verdict: %s\n", r->verdict);
+}

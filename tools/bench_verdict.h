@@ -1,0 +1,28 @@
+/* From counters to a sentence: what bounds the rate, what would change it, and by how much. Pure
+ * arithmetic, tested by itself. */
+#ifndef HR_TOOLS_BENCH_VERDICT_H
+#define HR_TOOLS_BENCH_VERDICT_H
+
+#include "base/buf.h"
+
+struct hr_bench_result {
+    /* measured */
+    double seconds;
+    uint64_t batches, samples, bad_samples, finished_samples;
+    int workers;
+    const char *reader_reason;
+    uint64_t read_bytes, read_requests;
+    uint64_t reader_cpu_ns, plan_ns;
+    uint64_t worker_busy_ns, worker_idle_ns, worker_cpu_ns, checksum_ns, decode_ns;
+    uint64_t consumer_wait_ns, consumer_cpu_ns, process_cpu_ns;
+    /* concluded by hr_bench_judge */
+    const char *bound_by; /* "decode", "read", "hand-off", "trainer" */
+    double gain;          /* expected rate over the present one when the advice is taken */
+    char verdict[512];
+};
+
+void hr_bench_judge(struct hr_bench_result *result);
+void hr_bench_print_json(struct hr_buf *out, const struct hr_bench_result *result);
+void hr_bench_print_text(struct hr_buf *out, const struct hr_bench_result *result);
+
+#endif

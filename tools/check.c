@@ -1,0 +1,152 @@
+/* headrace check: parses a pipeline file, plans it against its dataset, and says what a trainer would
+ * get. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/cpu.h"
+#include "pipeline/slot_layout.h"
+#include "tools/headrace.h"
+#include "tools/job.h"
+
+struct options {
+    struct hr_cli cli;
+    int64_t world;
+};
+
+static const struct hr_cli_arg args[] = {
+    {"CONF", "pipeline file, or - for standard input", .word = HR_WORD_FILE}, {0}};
+
+static const struct hr_opt opts[] = {
+    {"world", 'W', HR_OPT_INT, "N", offsetof(struct options, world), "trainer processes in all",
+     .fallback = "1", .min = 1, .max = 1 << 20},
+    HR_OPT_END};
+
+const struct hr_command hr_command_check = {
+    .name = "check",
+    .summary = "check a pipeline file and show what it produces",
+    .description = "Parses CONF, opens its dataset, and plans both. Prints the arrays of a batch with "
+                   "their types and shapes, the memory that the slots take, and the plan's digest. "
+                   "An error names the file, line and column and what would fix it.",
+    .args = args,
+    .opts = opts,
+    .example = "headrace check train.yaml",
+    .see_also = "init serve bench",
+    .has_json = true,
+    .run = hr_tool_check,
+};
+
+static void json_output(struct hr_buf *b, const struct hr_plan_output *o, uint32_t count)
+{
+    hr_json_open(b, NULL, '{');
+    hr_json_str(b, "name", o->name);
+    hr_json_str(b, "type", hr_field_type_name(o->field_type));
+    hr_json_str(b, "dtype", hr_dtype_name(o->dtype));
+    if (o->layout != HR_LAYOUT_NONE)
+        hr_json_str(b, "layout", hr_layout_name(o->layout));
+    hr_json_bool(b, "ragged", o->ragged);
+    hr_json_open(b, "shape", '[');
+    hr_json_uint(b, NULL, count);
+    for (uint32_t i = 0; i < o->dims; i++) {
+        if (o->ragged)
+            hr_json_null(b, NULL);
+        else
+            hr_json_uint(b, NULL, o->shape[i]);
+    }
+    hr_json_close(b, ']');
+    hr_json_uint(b, "max_sample_bytes", o->sample_bytes);
+    hr_json_close(b, '}');
+}
+
+static void print_json(struct hr_buf *b, const struct hr_plan *plan,
+                       const struct hr_slot_layout *layout, int64_t world)
+{
+    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    hr_json_open(b, NULL, '{');
+    hr_json_str(b, "plan", hr_digest_hex(&plan->digest, hex));
+    hr_json_str(b, "dataset", hr_digest_hex(&dataset, hex));
+    hr_json_uint(b, "records", hr_dataset_record_count(plan->dataset));
+    hr_json_uint(b, "batch", plan->order.spec.batch);
+    hr_json_int(b, "world", world);
+    hr_json_uint(b, "batch_per_rank", layout->capacity);
+    hr_json_uint(b, "steps_per_epoch", hr_order_steps(&plan->order, 0));
+    hr_json_uint(b, "slots", plan->slot_count);
+    hr_json_uint(b, "slot_bytes", layout->slot_bytes);
+    hr_json_uint(b, "ring_bytes", layout->slot_bytes * plan->slot_count);
+    hr_json_open(b, "fields", '[');
+    for (uint32_t i = 0; i < plan->output_count; i++)
+        json_output(b, &plan->outputs[i], layout->capacity);
+    hr_json_close(b, ']');
+    hr_json_close(b, '}');
+    hr_buf_add_str(b, "\n");
+}
+
+static void print_shape(struct hr_buf *b, const struct hr_plan_output *o, uint32_t count)
+{
+    hr_buf_addf(b, "[%u", count);
+    for (uint32_t i = 0; i < o->dims; i++) {
+        if (o->ragged)
+            hr_buf_add_str(b, ", *");
+        else
+            hr_buf_addf(b, ", %" PRIu64, o->shape[i]);
+    }
+    hr_buf_add_str(b, "]");
+}
+
+static void print_text(struct hr_buf *b, const struct hr_plan *plan,
+                       const struct hr_slot_layout *layout, int64_t world)
+{
+    char hex[HR_DIGEST_HEX_BYTES], a[32], c[32];
+
+    hr_buf_addf(b, "%s records, %s steps an epoch, global batch %" PRIu64 "%s\n",
+                hr_cli_format_count(hr_dataset_record_count(plan->dataset), a),
+                hr_cli_format_count(hr_order_steps(&plan->order, 0), c), plan->order.spec.batch,
+                world > 1 ? "" : "");
+    if (world > 1)
+        hr_buf_addf(b, "%u samples for each of %" PRId64 " ranks\n", layout->capacity, world);
+    hr_buf_add_str(b, "\nfield                 type    dtype  layout  shape\n");
+    for (uint32_t i = 0; i < plan->output_count; i++) {
+        const struct hr_plan_output *o = &plan->outputs[i];
+        hr_buf_addf(b, "%-20s  %-6s  %-5s  %-6s  ", o->name, hr_field_type_name(o->field_type),
+                    hr_dtype_name(o->dtype),
+                    o->ragged ? "ragged"
+                              : (o->layout == HR_LAYOUT_NONE ? "" : hr_layout_name(o->layout)));
+        print_shape(b, o, layout->capacity);
+        hr_buf_add_str(b, "\n");
+    }
+    hr_buf_addf(b, "\n%u slots of %s: %s of shared memory a rank\nplan %s\n", plan->slot_count,
+                hr_cli_format_bytes(layout->slot_bytes, a),
+                hr_cli_format_bytes(layout->slot_bytes * plan->slot_count, c),
+                hr_digest_hex(&plan->digest, hex));
+}
+
+int hr_tool_check(int argc, char **argv)
+{
+    struct options o;
+    struct hr_error err;
+    struct hr_job job;
+    struct hr_slot_layout layout;
+    struct hr_buf out = {0};
+    int code = hr_cli_parse(&hr_command_check, argc, argv, &o, sizeof(o));
+
+    if (code != HR_CLI_RUN)
+        return code;
+    if (hr_job_open(&job, o.cli.args[0], &err) < 0)
+        return hr_cli_failed("", &err);
+    int ret = hr_order_check_world(&job.plan->order, 0, (uint32_t)o.world, &err);
+    if (ret == 0)
+        ret = hr_slot_layout_init(&layout, job.plan,
+                                  (uint32_t)(job.plan->order.spec.batch / (uint64_t)o.world), &err);
+    if (ret < 0) {
+        hr_job_close(&job);
+        return hr_cli_failed("", &err);
+    }
+    if (o.cli.json)
+        print_json(&out, job.plan, &layout, o.world);
+    else
+        print_text(&out, job.plan, &layout, o.world);
+    hr_slot_layout_finish(&layout);
+    hr_job_close(&job);
+    return hr_cli_print(&out);
+}

@@ -1,0 +1,49 @@
+/* Opens pipeline file, dataset and plan together. */
+#include "tools/job.h"
+
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+
+enum { MAX_STDIN_BYTES = 1 << 20 };
+
+static int load_conf(struct hr_conf *conf, const char *path, struct hr_error *err)
+{
+    void *text;
+    size_t bytes;
+
+    if (strcmp(path, "-") != 0)
+        return hr_conf_load(path, conf, err);
+    int ret = hr_fd_read_file("/dev/stdin", MAX_STDIN_BYTES, &text, &bytes, err);
+    if (ret < 0)
+        return ret;
+    ret = hr_conf_parse(text, bytes, "<stdin>", conf, err);
+    hr_free(text);
+    return ret;
+}
+
+int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
+{
+    *job = (struct hr_job){0};
+    int ret = load_conf(&job->conf, path, err);
+    if (ret < 0)
+        return ret;
+    const struct hr_conf_dataset *d = &job->conf.datasets[0];
+    ret = hr_dataset_open(d->path, NULL, &job->dataset, err);
+    if (ret < 0 && err && !err->file[0])
+        hr_error_at_file(err, job->conf.file, d->line, d->column);
+    if (ret == 0)
+        ret = hr_plan_create(&job->conf, job->dataset, &job->plan, err);
+    if (ret < 0)
+        hr_job_close(job);
+    return ret;
+}
+
+void hr_job_close(struct hr_job *job)
+{
+    hr_plan_destroy(job->plan);
+    hr_dataset_close(job->dataset);
+    hr_conf_finish(&job->conf);
+    *job = (struct hr_job){0};
+}

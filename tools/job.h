@@ -1,0 +1,19 @@
+/* What most commands begin with: a pipeline file, its dataset, and the plan of both. */
+#ifndef HR_TOOLS_JOB_H
+#define HR_TOOLS_JOB_H
+
+#include "conf/conf.h"
+#include "pipeline/plan.h"
+#include "shards/dataset.h"
+
+struct hr_job {
+    struct hr_conf conf;
+    struct hr_dataset *dataset;
+    struct hr_plan *plan;
+};
+
+/* path "-" reads the pipeline from standard input. On failure nothing is left open. */
+int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err) HR_MUST_CHECK;
+void hr_job_close(struct hr_job *job);
+
+#endif

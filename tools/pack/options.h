@@ -1,0 +1,22 @@
+/* What `headrace pack` was told. */
+#ifndef HR_PACK_OPTIONS_H
+#define HR_PACK_OPTIONS_H
+
+#include "tools/cli.h"
+
+struct hr_pack_options {
+    struct hr_cli cli;
+    int from; /* 0 = guess, else 1 + index of the source kind */
+    uint64_t shard_bytes;
+    int64_t jobs; /* 0 = as many as this process may use */
+    int64_t limit; /* records, 0 = all */
+    bool resume, strict, dry_run, verify_media;
+    bool follow_symlinks, allow_outside;
+    int jpeg;
+    const char *root;           /* tree that embedded paths may lie in; NULL = the JSONL's folder */
+    struct hr_cli_list compress; /* FIELD=CODEC */
+    struct hr_cli_list embed;    /* KEY or KEY=TYPE */
+    struct hr_cli_list types;    /* KEY=TYPE */
+};
+
+#endif

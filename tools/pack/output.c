@@ -1,0 +1,415 @@
+/* Shards, rejects and manifest of one pack. */
+#include "tools/pack/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <headrace/version.h>
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "shards/manifest.h"
+
+/* A record costs this beside its payload, so that tiny records do not make endless shards. */
+enum { RECORD_COST = 64 };
+
+static char *path_in(const struct hr_output *output, const char *name)
+{
+    return hr_asprintf("%s/%s", output->folder, name);
+}
+
+/* What must be the same for a resumed run, in a fixed order; also kept in the manifest. */
+static char *options_text(const struct hr_pack_options *o, const struct hr_source *source)
+{
+    static const char *const codecs[] = {"none", "lz4", "lz4hc"};
+    struct hr_buf text = {0};
+
+    hr_buf_addf(&text, "from=%s shard-size=%" PRIu64 " jpeg=keep", source->kind->name,
+                o->shard_bytes);
+    if (o->verify_media)
+        hr_buf_add_str(&text, " verify-media");
+    if (o->follow_symlinks)
+        hr_buf_add_str(&text, " follow-symlinks");
+    if (o->limit)
+        hr_buf_addf(&text, " limit=%" PRId64, o->limit);
+    for (uint32_t i = 0; i < source->schema.field_count; i++)
+        hr_buf_addf(&text, " %s:%s/%s", source->schema.fields[i].name,
+                    hr_field_type_name(source->schema.fields[i].type),
+                    codecs[source->schema.fields[i].codec]);
+    char *copy = hr_buf_failed(&text) ? NULL : hr_strdup(hr_buf_str(&text));
+    hr_buf_finish(&text);
+    return copy;
+}
+
+enum content { CONTENT_EMPTY, CONTENT_JOURNAL, CONTENT_DATASET, CONTENT_OTHER };
+
+static int look_into(const char *folder, enum content *content, struct hr_error *err)
+{
+    struct dirent *entry;
+    bool any = false, journal = false, manifest = false;
+
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        hr_fail_errno(err, errno, "cannot use the destination");
+        hr_error_at_file(err, folder, 0, 0);
+        return err->code;
+    }
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        any = true;
+        journal |= strcmp(entry->d_name, HR_JOURNAL_NAME) == 0;
+        manifest |= strcmp(entry->d_name, HR_MANIFEST_NAME) == 0;
+    }
+    closedir(dir);
+    *content = journal    ? CONTENT_JOURNAL
+               : manifest ? CONTENT_DATASET
+               : any      ? CONTENT_OTHER
+                          : CONTENT_EMPTY;
+    return 0;
+}
+
+static int refuse(const struct hr_output *output, enum content content, struct hr_error *err)
+{
+    static const char *const what[] = {
+        [CONTENT_JOURNAL] = "holds a pack that was not finished",
+        [CONTENT_DATASET] = "holds a dataset already",
+        [CONTENT_OTHER] = "is not empty",
+    };
+    hr_fail(err, HR_E_EXISTS, "the destination %s", what[content]);
+    hr_error_at_file(err, output->folder, 0, 0);
+    hr_error_hint(err, content == CONTENT_JOURNAL ? "--resume goes on with it; or choose another name"
+                                                  : "choose another name");
+    return err->code;
+}
+
+static int make_folder(struct hr_output *output, struct hr_error *err)
+{
+    if (mkdir(output->folder, 0777) == 0) {
+        output->made_folder = true;
+        return 0;
+    }
+    if (errno == EEXIST)
+        return 0;
+    hr_fail_errno(err, errno, "cannot make the destination folder");
+    if (err->sys_errno == ENOENT)
+        hr_error_hint(err, "its parent folder does not exist");
+    else
+        hr_error_hint(err, "choose a place that you can write to");
+    hr_error_at_file(err, output->folder, 0, 0);
+    return err->code;
+}
+
+static int open_rejects(struct hr_output *output, struct hr_error *err)
+{
+    char *path = path_in(output, HR_REJECTS_NAME);
+
+    if (!path)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    output->rejects_fd = hr_fd_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644, err);
+    int ret = output->rejects_fd < 0 ? output->rejects_fd : 0;
+    /* Rejects after the last finished shard are found again. */
+    if (ret == 0 && ftruncate(output->rejects_fd, (off_t)output->rejects_bytes) < 0)
+        ret = hr_fail_errno(err, errno, "cannot write %s", path);
+    hr_free(path);
+    return ret;
+}
+
+/* Removes whatever a killed run left beside the finished shards. */
+static int sweep(struct hr_output *output, struct hr_error *err)
+{
+    struct dirent *entry;
+    DIR *dir = opendir(output->folder);
+
+    if (!dir)
+        return hr_fail_errno(err, errno, "cannot list %s", output->folder);
+    while ((entry = readdir(dir))) {
+        bool known = false;
+        if (strncmp(entry->d_name, "data-", 5) != 0)
+            continue;
+        for (uint32_t i = 0; i < output->journal.count; i++)
+            known |= strcmp(entry->d_name, output->journal.shards[i].info.name) == 0;
+        if (!known)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    closedir(dir);
+    return 0;
+}
+
+static int check_shards(const struct hr_output *output, struct hr_error *err)
+{
+    for (uint32_t i = 0; i < output->journal.count; i++) {
+        const struct hr_shard_info *info = &output->journal.shards[i].info;
+        char *path = path_in(output, info->name);
+        struct stat st;
+        bool good = path && stat(path, &st) == 0 && (uint64_t)st.st_size == info->bytes;
+        hr_free(path);
+        if (good)
+            continue;
+        hr_fail(err, HR_E_CONFIG, "cannot resume: the finished shard %s is missing or has another size",
+                info->name);
+        hr_error_at_file(err, output->folder, 0, 0);
+        hr_error_hint(err, "remove the folder and pack anew");
+        return err->code;
+    }
+    return 0;
+}
+
+static int resume(struct hr_output *output, struct hr_error *err)
+{
+    int ret = hr_journal_resume(output->folder, &output->run, &output->journal, err);
+
+    if (ret < 0)
+        return ret;
+    ret = check_shards(output, err);
+    if (ret < 0)
+        return ret;
+    if (output->journal.count) {
+        const struct hr_journal_shard *last = &output->journal.shards[output->journal.count - 1];
+        output->tally = last->tally;
+        output->rejects_bytes = last->rejects_bytes;
+    }
+    ret = sweep(output, err);
+    return ret < 0 ? ret : open_rejects(output, err);
+}
+
+/* --resume on what is finished: the same report, nothing done. */
+static int report_finished(struct hr_output *output, struct hr_error *err)
+{
+    struct hr_manifest manifest;
+    int ret = hr_manifest_read(output->folder, &manifest, err);
+
+    if (ret < 0)
+        return ret;
+    output->complete = true;
+    output->digest = manifest.digest;
+    output->record_count = output->tally.packed = output->tally.found = manifest.record_count;
+    output->bytes_out = manifest.bytes;
+    output->shard_count = manifest.shard_count;
+    hr_manifest_finish(&manifest);
+    return 0;
+}
+
+static int begin(struct hr_output *output, bool may_resume, struct hr_error *err)
+{
+    enum content content;
+    int ret = make_folder(output, err);
+
+    if (ret == 0)
+        ret = look_into(output->folder, &content, err);
+    if (ret < 0)
+        return ret;
+    if (content == CONTENT_EMPTY) {
+        ret = hr_journal_create(output->folder, &output->run, &output->journal, err);
+        if (ret < 0)
+            hr_error_hint(err, "choose a place that you can write to");
+        return ret;
+    }
+    if (!may_resume || content == CONTENT_OTHER)
+        return refuse(output, content, err);
+    return content == CONTENT_DATASET ? report_finished(output, err) : resume(output, err);
+}
+
+int hr_output_begin(struct hr_output *output, const char *folder, const struct hr_source *source,
+                    const struct hr_pack_options *options, struct hr_error *err)
+{
+    *output = (struct hr_output){.folder = folder,
+                                 .source = source,
+                                 .shard_bytes = options->shard_bytes,
+                                 .journal = {.fd = -1},
+                                 .rejects_fd = -1};
+    output->run = (struct hr_journal_run){source->names, source->sizes, source->times,
+                                          source->record_count, options_text(options, source)};
+    int ret = output->run.options ? begin(output, options->resume, err)
+                                  : hr_fail(err, HR_E_NOMEM, "out of memory");
+    if (ret < 0) {
+        if (output->made_folder)
+            rmdir(folder);
+        hr_fd_close(&output->rejects_fd);
+        hr_journal_close(&output->journal);
+        hr_free(output->run.options);
+        output->run.options = NULL;
+    }
+    return ret;
+}
+
+static int close_shard(struct hr_output *output, struct hr_error *err)
+{
+    struct hr_journal_shard shard = {.rejects_bytes = output->rejects_bytes,
+                                     .tally = output->tally};
+
+    if (!output->writer)
+        return 0;
+    int ret = hr_shard_writer_commit(output->writer, &shard.info, err);
+    output->writer = NULL;
+    if (ret < 0)
+        return ret;
+    snprintf(shard.info.name, sizeof(shard.info.name), "%s", output->shard_name);
+    if (output->rejects_fd >= 0 && fdatasync(output->rejects_fd) < 0)
+        return hr_fail_errno(err, errno, "cannot write %s", HR_REJECTS_NAME);
+    return hr_journal_add(&output->journal, &shard, err);
+}
+
+static int open_shard(struct hr_output *output, struct hr_error *err)
+{
+    static const struct hr_shard_writer_options defaults;
+
+    snprintf(output->shard_name, sizeof(output->shard_name), "data-%05u.hrs",
+             output->journal.count);
+    char *path = path_in(output, output->shard_name);
+    if (!path)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    int ret = hr_shard_writer_open(path, &output->source->schema, &defaults, &output->writer, err);
+    output->in_shard = 0;
+    hr_free(path);
+    return ret;
+}
+
+int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
+                  struct hr_error *err)
+{
+    uint64_t cost = record->bytes + RECORD_COST;
+    int ret = 0;
+
+    if (output->writer && output->in_shard + cost > output->shard_bytes)
+        ret = close_shard(output, err);
+    if (ret == 0 && !output->writer)
+        ret = open_shard(output, err);
+    if (ret == 0)
+        ret = hr_shard_writer_add(output->writer, record->key, record->values, err);
+    if (ret < 0)
+        return ret;
+    output->in_shard += cost;
+    output->tally.found++;
+    output->tally.packed++;
+    output->tally.renamed += record->renamed;
+    output->tally.bytes_in += record->bytes;
+    return 0;
+}
+
+int hr_output_reject(struct hr_output *output, const char *key, const struct hr_error *why,
+                     struct hr_error *err)
+{
+    struct hr_buf line = {0};
+    int ret = output->rejects_fd < 0 ? open_rejects(output, err) : 0;
+
+    if (ret < 0)
+        return ret;
+    hr_json_open(&line, NULL, '{');
+    hr_json_str(&line, "key", key);
+    hr_json_str(&line, "file", why->file);
+    if (why->line > 0)
+        hr_json_int(&line, "line", why->line);
+    if (why->column > 0)
+        hr_json_int(&line, "column", why->column);
+    hr_json_str(&line, "reason", why->text[0] ? why->text : hr_error_text(why->code));
+    if (why->hint[0])
+        hr_json_str(&line, "hint", why->hint);
+    hr_json_str(&line, "code", hr_error_name(why->code));
+    hr_json_close(&line, '}');
+    hr_buf_add_str(&line, "\n");
+    ret = hr_buf_failed(&line) ? hr_fail(err, HR_E_NOMEM, "out of memory")
+                               : hr_fd_write_full(output->rejects_fd, line.data, line.used, err);
+    if (ret < 0)
+        hr_error_at_file(err, HR_REJECTS_NAME, 0, 0);
+    output->rejects_bytes += line.used;
+    hr_buf_finish(&line);
+    output->tally.found++;
+    output->tally.rejected++;
+    return ret;
+}
+
+static int copy_schema(struct hr_manifest *manifest, const struct hr_schema *schema)
+{
+    manifest->schema = *schema;
+    manifest->schema.classes = NULL;
+    manifest->schema.class_count = 0;
+    if (!schema->class_count)
+        return 0;
+    manifest->schema.classes = hr_alloc_zero(schema->class_count, sizeof(char *));
+    for (uint32_t i = 0; manifest->schema.classes && i < schema->class_count; i++) {
+        manifest->schema.classes[i] = hr_strdup(schema->classes[i]);
+        if (!manifest->schema.classes[i])
+            return HR_E_NOMEM;
+        manifest->schema.class_count++;
+    }
+    return manifest->schema.classes ? 0 : HR_E_NOMEM;
+}
+
+static int fill_manifest(const struct hr_output *output, struct hr_manifest *manifest)
+{
+    uint32_t count = output->journal.count;
+
+    *manifest = (struct hr_manifest){
+        .shards = hr_alloc_zero(count + 1, sizeof(*manifest->shards)),
+        .tool = hr_strdup("headrace " HR_VERSION_STRING),
+        .options = hr_strdup(output->run.options),
+        .source = hr_strdup(output->source->kind->what),
+    };
+    if (!manifest->shards || !manifest->tool || !manifest->options || !manifest->source)
+        return HR_E_NOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        manifest->shards[i] = output->journal.shards[i].info;
+    manifest->shard_count = count;
+    return copy_schema(manifest, &output->source->schema);
+}
+
+int hr_output_commit(struct hr_output *output, struct hr_error *err)
+{
+    struct hr_manifest manifest;
+    int ret = close_shard(output, err);
+
+    if (ret < 0)
+        return ret;
+    ret = fill_manifest(output, &manifest);
+    if (ret < 0)
+        hr_fail(err, ret, "out of memory");
+    else
+        ret = hr_manifest_commit(output->folder, &manifest, err);
+    if (ret == 0) {
+        output->digest = manifest.digest;
+        output->record_count = manifest.record_count;
+        output->bytes_out = manifest.bytes;
+        output->shard_count = manifest.shard_count;
+        hr_journal_remove(&output->journal);
+        output->complete = true;
+    }
+    hr_manifest_finish(&manifest);
+    return ret;
+}
+
+static void remove_rejects(const struct hr_output *output)
+{
+    char *path = path_in(output, HR_REJECTS_NAME);
+
+    if (path)
+        unlink(path);
+    hr_free(path);
+}
+
+void hr_output_end(struct hr_output *output)
+{
+    hr_shard_writer_abort(output->writer);
+    output->writer = NULL;
+    /* A resumed run without a rejected record has made the file for nothing. */
+    if (output->rejects_fd >= 0 && !output->rejects_bytes)
+        remove_rejects(output);
+    hr_fd_close(&output->rejects_fd);
+    if (!output->complete && output->run.options && output->journal.fd >= 0 &&
+        !output->journal.count && !output->tally.rejected) {
+        hr_journal_remove(&output->journal);
+        if (output->made_folder)
+            rmdir(output->folder);
+    }
+    hr_journal_close(&output->journal);
+    hr_free(output->run.options);
+    output->run.options = NULL;
+}

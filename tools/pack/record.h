@@ -1,0 +1,55 @@
+/* One record on its way from a source to a shard: its key, its values and the memory they lie in.
+ * Giving a value here checks it: media are measured, text must be UTF-8, an array's header is taken
+ * off. */
+#ifndef HR_PACK_RECORD_H
+#define HR_PACK_RECORD_H
+
+#include "base/err.h"
+#include "shards/writer.h"
+
+enum { HR_KEY_BYTES = 1024 };
+
+struct hr_pack_record {
+    char key[HR_KEY_BYTES];
+    struct hr_value values[HR_MAX_FIELDS];
+    void *owned[HR_MAX_FIELDS + 1]; /* freed with the record */
+    int owned_count;
+    uint64_t bytes;    /* payload of all values */
+    uint32_t renamed;  /* values whose content is not what the file's name says */
+};
+
+/* What to do with values; the same for all records of a run. */
+struct hr_intake {
+    const struct hr_schema *schema;
+    bool verify_media; /* decode each whole */
+};
+
+/* field_count: of the schema; only so many values are cleared. */
+void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count);
+void hr_pack_record_finish(struct hr_pack_record *record); /* frees what the values lie in */
+
+/* Room of so many bytes, plus padding that decoders may read past the end, owned by the record. */
+void *hr_pack_record_room(struct hr_pack_record *record, uint64_t bytes, struct hr_error *err)
+    HR_MUST_CHECK;
+
+/* Reads a file into the record's memory. Errors name the file. */
+int hr_pack_record_read(struct hr_pack_record *record, const char *path, const void **data,
+                        uint64_t *bytes, struct hr_error *err) HR_MUST_CHECK;
+
+/* Gives bytes (the record's or the source's, and readable past the end by HR_CHAIN_PADDING) as the
+ * value of a field. name: the file's, for its suffix and for errors. A media value of another type
+ * goes to the field called after its type, when there is one and may_move. */
+int hr_pack_record_set(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
+                       const void *data, uint64_t bytes, const char *name, bool may_move,
+                       struct hr_error *err) HR_MUST_CHECK;
+
+/* The same for bytes that need no look: taken as they are. */
+void hr_pack_record_set_bytes(struct hr_pack_record *record, uint32_t field, const void *data,
+                              uint64_t bytes);
+void hr_pack_record_set_i64(struct hr_pack_record *record, uint32_t field, int64_t v);
+void hr_pack_record_set_f64(struct hr_pack_record *record, uint32_t field, double v);
+/* Borrowed until the record ends. HR_E_LIMIT when it does not fit a short string. */
+int hr_pack_record_set_str(struct hr_pack_record *record, uint32_t field, const char *s,
+                           uint64_t bytes, struct hr_error *err) HR_MUST_CHECK;
+
+#endif
