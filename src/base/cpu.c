@@ -23,13 +23,21 @@ static bool is_slow_pdep(void)
     return family < 0x19; /* Zen 3 is family 19h */
 }
 
+/* Older clangs' __builtin_cpu_supports() does not know the name. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 static unsigned detect(void)
 {
     unsigned flags = 0;
 
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
-        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && has_f16c() &&
+        __builtin_cpu_supports("fma"))
         flags |= HR_CPU_AVX2;
     if ((flags & HR_CPU_AVX2) && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&

@@ -7,7 +7,14 @@
 #if defined(__x86_64__)
 /* libxxhash's own dispatch is not in every distribution's build; this uses the same header with
  * wider vectors for one translation unit. */
+#ifdef __clang__
+#include <immintrin.h>
+#include <stdlib.h>
+#include <string.h>
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
 #pragma GCC target("avx2")
+#endif
 #define XXH_VECTOR 2 /* XXH_AVX2 */
 #endif
 #define XXH_INLINE_ALL
@@ -19,3 +26,6 @@ uint32_t hr_checksum_wide(const void *data, size_t bytes)
 {
     return (uint32_t)XXH3_64bits(data, bytes);
 }
+#if defined(__x86_64__) && defined(__clang__)
+#pragma clang attribute pop
+#endif

@@ -215,4 +215,5 @@ def main():
     print("%d random plans, about %d samples: all equal" % (count, places))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""headrace order: which records each batch holds, compared with docs/order.md's second implementation."""
+import importlib.util
+import json
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = os.environ.get("HEADRACE_BIN", str(ROOT / "build" / "tools" / "headrace"))
+
+
+def oracle():
+    spec = importlib.util.spec_from_file_location("order_oracle", ROOT / "tests" / "golden" / "order_oracle.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(conf, *args):
+    return subprocess.run([BIN, "order", "-", *map(str, args)], input=conf, capture_output=True,
+                          text=True, timeout=60)
+
+
+def lines(conf, *args):
+    r = run(conf, *args)
+    assert r.returncode == 0, r.stderr
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def conf(**keys):
+    return json.dumps({"dataset": "none.hrd", **keys})
+
+
+class Order(unittest.TestCase):
+    def test_batches_are_what_the_specification_says(self):
+        plan = oracle().Order("full", "wrap", 7, 1000, 48, 0, 0)
+        got = lines(conf(seed=7, batch=48, last="wrap"), "--records", 1000, "--epoch", 3, "--count", 60)
+        cursor = (3, 0)
+        for line in got:
+            self.assertEqual((line["epoch"], line["step"], line["rank"]), cursor + (0,))
+            self.assertEqual(line["records"],
+                             ["0:%d" % plan.place(*cursor, i)[2] for i in range(48)])
+            cursor = plan.next(*cursor)
+
+    def test_window_is_what_the_specification_says(self):
+        plan = oracle().Order("window", "keep", 5, 333, 64, 10, 4)
+        got = lines(conf(seed=5, batch=64, last="keep", order={"window": {"block": 10, "open": 4}}),
+                    "--records", 333, "--count", 6)
+        self.assertEqual([r for line in got for r in line["records"]],
+                         ["0:%d" % plan.record(0, i) for i in range(333)])
+
+    def test_an_epoch_gives_each_record_once(self):
+        got = lines(conf(batch=10, last="keep"), "--records", 995, "--count", 100)
+        records = [r for line in got for r in line["records"]]
+        self.assertEqual(sorted(records), sorted("0:%d" % i for i in range(995)))
+        self.assertEqual(len(got[-1]["records"]), 5)
+
+    def test_ranks_together_are_the_global_batch_at_any_world(self):
+        text = conf(batch=24, last="keep")
+        whole = lines(text, "--records", 100, "--count", 9)
+        for world in (1, 2, 3, 4, 6, 8, 12, 24):
+            ranks = [lines(text, "--records", 100, "--count", 9, "--rank", r, "--world", world)
+                     for r in range(world)]
+            for step, line in enumerate(whole):
+                parts = [rank[step]["records"] for rank in ranks]
+                self.assertEqual(sum(parts, []), line["records"])
+
+    def test_padding_is_null(self):
+        got = lines(conf(batch=4, last="pad", order="none"), "--records", 6, "--count", 2)
+        self.assertEqual(got[1]["records"], ["0:4", "0:5", None, None])
+
+    def test_ten_thousand_million_records_answer_at_once(self):
+        begin = time.monotonic()
+        got = lines(conf(batch=4096), "--records", 10**10, "--epoch", 10**6, "--step", 2441405)
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(len(set(got[0]["records"])), 4096)
+
+    def test_it_ends_with_the_epochs_of_the_file(self):
+        self.assertEqual(len(lines(conf(batch=10, epochs=2), "--records", 55, "--count", 1000)), 10)
+
+    def test_world_that_does_not_divide_lists_what_fits(self):
+        r = run(conf(batch=12), "--records", 100, "--world", 5)
+        self.assertEqual(r.returncode, 2)
+        self.assertEqual(r.stdout, "")
+        self.assertIn("1, 2, 3, 4, 6, 12", r.stderr)
+
+    def test_wrong_usage_does_nothing(self):
+        for args in (["--step", "10"], ["--step", "-1"], ["--epoch", "x"], ["--rank", "1"],
+                     ["--records", "5"], ["--records", "0"], ["--epoch", str(2**64)]):
+            with self.subTest(args):
+                more = [] if "--records" in args else ["--records", "100"]
+                r = run(conf(batch=10), *more, *args)
+                self.assertEqual((r.returncode, r.stdout), (2, ""), r.stderr)
+
+    def test_mistakes_in_the_file_are_placed(self):
+        r = run("dataset: a\nbacth: 3\n", "--records", 5)
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("<stdin>:2:1: there is no key 'bacth' (did you mean 'batch'?)", r.stderr)
+
+    def test_missing_dataset_is_placed(self):
+        r = run(conf())
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("none.hrd", r.stderr)
+
+
+class Init(unittest.TestCase):
+    def test_its_file_passes_check(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "src"
+            source.mkdir()
+            (source / "data.jsonl").write_text(
+                "".join(json.dumps({"caption": "word " * i, "label": i % 3, "score": i / 7}) + "\n"
+                        for i in range(40)))
+            dataset = Path(folder) / "d s'\"\u00e4.hrd"
+            r = subprocess.run([BIN, "pack", str(source), str(dataset)], capture_output=True, text=True)
+            if "unknown command" in r.stderr:
+                self.skipTest("this build has no 'pack'")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            r = subprocess.run([BIN, "init", str(dataset)], capture_output=True, text=True)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            for field in ("caption", "label", "score"):
+                self.assertRegex(r.stdout, rf"(?m)^  {field}:")
+            check = subprocess.run([BIN, "check", "-"], input=r.stdout, capture_output=True, text=True)
+            self.assertEqual(check.returncode, 0, check.stderr + r.stdout)
+            order = subprocess.run([BIN, "order", "-"], input=r.stdout, capture_output=True, text=True)
+            self.assertEqual(order.returncode, 0, order.stderr)
+
+    def test_missing_dataset_is_named(self):
+        r = subprocess.run([BIN, "init", "/nowhere/none.hrd"], capture_output=True, text=True)
+        self.assertEqual((r.returncode, r.stdout), (2, ""))
+        self.assertIn("/nowhere/none.hrd", r.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
