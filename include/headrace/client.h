@@ -45,11 +45,12 @@ struct hr_client_options {
     int32_t shared;          /* attach as a read-only replica */
     int64_t timeout_ms;      /* for attaching, and for a lost sidecar to come back; 60,000 */
     const char *client_name; /* shown in the sidecar's log; NULL = program name */
+    int32_t no_wait;         /* return before the sidecar answered; see hr_client_ready() */
 };
 
 #define HR_CLIENT_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL                          \
+        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL, 0                       \
     }
 
 enum { HR_ARRAY_MAX_DIMS = 8 };
@@ -104,15 +105,28 @@ struct hr_client_info {
  * defaults. On failure *out is NULL and hr_client_error(NULL) has this thread's reason. */
 HR_API int hr_client_open(const char *address, const struct hr_client_options *options,
                           struct hr_client **out);
+/* Starts a private sidecar, `BINARY serve CONFIG --fd N --private`, and attaches to it. config is the
+ * path of a pipeline file, or the text of one when it holds a newline or begins with '{'. The sidecar
+ * sees its end of a socket pair hang up when this process ends, however it ends; it is in a process
+ * group of its own, so that Ctrl-C reaches the trainer alone; it inherits stderr. One that was
+ * killed is started again and goes on after the batch last taken. hr_client_close() ends and reaps
+ * it. binary NULL = "headrace" from PATH. */
+HR_API int hr_client_spawn(const char *binary, const char *config,
+                           const struct hr_client_options *options, struct hr_client **out);
+/* Waits until attached: for clients opened with no_wait. HR_E_TIMEOUT when the sidecar has not
+ * answered within timeout_ms (< 0: options.timeout_ms); call again to go on waiting. */
+HR_API int hr_client_ready(struct hr_client *client, int64_t timeout_ms);
 /* Takes the next batch. timeout_ms < 0 waits for ever, 0 polls. HR_E_TIMEOUT; HR_E_ALL_LEASED when
  * every slot is held by this process; HR_E_END after the last batch; errors that the sidecar sent.
  * A lost sidecar is reconnected within options.timeout_ms and feeding goes on after the batch last
- * taken; after that HR_E_DISCONNECTED. */
+ * taken; after that HR_E_DISCONNECTED. An error other than HR_E_TIMEOUT and HR_E_ALL_LEASED stays
+ * until hr_client_seek() or hr_client_seek_epoch(). */
 HR_API int hr_client_next(struct hr_client *client, int64_t timeout_ms, struct hr_batch **out);
 /* The state after the last batch taken (or the one it began from), JSON. Valid until the next call. */
 HR_API const char *hr_client_state(struct hr_client *client);
 /* Goes on from another state ("" = the beginning); batches still held stay valid. */
 HR_API int hr_client_seek(struct hr_client *client, const char *state, int force);
+/* Goes to the start of an epoch; nothing to do, and nothing is thrown away, when it comes next. */
 HR_API int hr_client_seek_epoch(struct hr_client *client, uint64_t epoch);
 HR_API void hr_client_info(struct hr_client *client, struct hr_client_info *info);
 /* The sidecar's statistics as JSON text; valid until the next call. NULL on failure. */
@@ -127,6 +141,11 @@ HR_API void hr_batch_info(struct hr_batch *batch, struct hr_batch_info *info);
 HR_API int hr_batch_field(struct hr_batch *batch, const char *name, struct hr_array *array);
 HR_API int hr_batch_field_at(struct hr_batch *batch, uint32_t index, struct hr_array *array);
 HR_API void hr_batch_release(struct hr_batch *batch); /* NULL is fine */
+/* For language bindings whose views cannot be revoked: keeps the memory under the batch mapped until
+ * hr_batch_drop_memory(), also after release and close. After release its contents are not the
+ * batch's any more, but reading them is no fault. NULL when the batch was released before. */
+HR_API void *hr_batch_hold_memory(struct hr_batch *batch);
+HR_API void hr_batch_drop_memory(void *memory); /* NULL is fine; from any thread */
 
 /* The last error of this client (NULL: of this thread's last hr_client_open): one line with place
  * and way out. code, shard, record, field may be NULL; record is UINT64_MAX when unknown. */
