@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "tools/interrupt.h"
 #include "tools/pack/driver.h"
+#include "tools/pack/kinds.h"
 #include "tools/pack/options.h"
 #include "tools/pack/output.h"
 #include "tools/pack/source.h"
@@ -151,17 +152,30 @@ static void warn_reject(struct pack *p, const char *key, const struct hr_error *
     hr_log(HR_LOG_DEBUG, "rejected: %s", key);
 }
 
+/* Names of files are any bytes; what is printed and listed is text. */
+static struct hr_error printable(const struct hr_error *why)
+{
+    struct hr_error clean = *why;
+
+    hr_kind_printable(why->file, clean.file, sizeof(clean.file));
+    hr_kind_printable(why->text, clean.text, sizeof(clean.text));
+    return clean;
+}
+
 static int take(void *user, const char *key, const struct hr_pack_record *record,
-                const struct hr_error *why, struct hr_error *err)
+                const struct hr_error *raw, struct hr_error *err)
 {
     struct pack *p = user;
     struct hr_tally *tally = &p->output.tally;
+    struct hr_error why = HR_ERROR_INIT;
 
     p->done++;
-    if (record)
+    if (record) {
         p->bytes += record->bytes;
-    else
-        warn_reject(p, key, why);
+    } else {
+        why = printable(raw);
+        warn_reject(p, key, &why);
+    }
     if (p->options.dry_run) {
         tally->found++;
         tally->packed += record != NULL;
@@ -172,7 +186,7 @@ static int take(void *user, const char *key, const struct hr_pack_record *record
     }
     if (record)
         return hr_output_add(&p->output, record, err);
-    int ret = hr_output_reject(&p->output, key, why, err);
+    int ret = hr_output_reject(&p->output, key, &why, err);
     if (ret == 0 && p->options.strict) {
         p->strict_end = true;
         ret = hr_fail(err, HR_E_CANCELLED, "a record was rejected under --strict");

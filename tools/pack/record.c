@@ -80,8 +80,11 @@ int hr_pack_record_read(struct hr_pack_record *record, const char *path, const v
 {
     /* O_NONBLOCK: a pipe in the folder must not stop the run. */
     int fd = hr_fd_open(path, O_RDONLY | O_NONBLOCK, 0, err);
-    if (fd < 0)
-        return fd;
+    if (fd < 0) {
+        hr_fail_errno(err, err->sys_errno, "cannot open");
+        hr_error_at_file(err, path, 0, 0);
+        return err->code;
+    }
     int ret = read_open_file(record, fd, data, bytes, err);
     if (ret < 0)
         hr_error_at_file(err, path, 0, 0);

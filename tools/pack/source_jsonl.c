@@ -59,15 +59,22 @@ static void jsonl_close(struct hr_source *source)
         if (jsonl->fds)
             hr_fd_close(&jsonl->fds[i]);
         if (jsonl->folders)
-            free(jsonl->folders[i]); /* realpath's */
+            hr_free(jsonl->folders[i]);
     }
     hr_free(jsonl->fds);
     hr_free(jsonl->folders);
     hr_free(jsonl->lines);
-    free(jsonl->root);
+    hr_free(jsonl->root);
     hr_jsonl_keys_finish(&jsonl->keys);
     hr_paths_finish(&jsonl->files);
     hr_free(jsonl);
+}
+
+static char *real_path(const char *path)
+{
+    char real[PATH_MAX];
+
+    return realpath(path, real) ? hr_strdup(real) : NULL;
 }
 
 /* Folder and path as one path without "." and "..", as text alone. False: too long. */
@@ -298,7 +305,7 @@ static int scan_one(struct pass *pass, uint32_t file, struct hr_error *err)
 
     snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
-    jsonl->folders[file] = realpath(folder, NULL);
+    jsonl->folders[file] = real_path(folder);
     jsonl->fds[file] = hr_fd_open(path, O_RDONLY, 0, err);
     if (jsonl->fds[file] < 0)
         return err->code;
@@ -370,7 +377,7 @@ static int find_root(struct jsonl *jsonl, const struct hr_pack_options *options,
     jsonl->allow_outside = options->allow_outside;
     if (!options->root)
         return 0;
-    jsonl->root = realpath(options->root, NULL);
+    jsonl->root = real_path(options->root);
     return jsonl->root ? 0 : hr_fail_errno(err, errno, "--root %s", options->root);
 }
 
