@@ -7,7 +7,9 @@
 
 #define HR_COMMAND_TABLE(X)                                                                        \
     X(pack)                                                                                        \
+    X(init)                                                                                        \
     X(check)                                                                                       \
+    X(order)                                                                                       \
     X(serve)                                                                                       \
     X(completions)                                                                                 \
     X(help)

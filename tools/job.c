@@ -8,7 +8,7 @@
 
 enum { MAX_STDIN_BYTES = 1 << 20 };
 
-static int load_conf(struct hr_conf *conf, const char *path, struct hr_error *err)
+int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *err)
 {
     void *text;
     size_t bytes;
@@ -26,7 +26,7 @@ static int load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
 {
     *job = (struct hr_job){0};
-    int ret = load_conf(&job->conf, path, err);
+    int ret = hr_job_load_conf(&job->conf, path, err);
     if (ret < 0)
         return ret;
     const struct hr_conf_dataset *d = &job->conf.datasets[0];

@@ -12,6 +12,9 @@ struct hr_job {
     struct hr_plan *plan;
 };
 
+/* The pipeline file alone; "-" is standard input. */
+int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *err) HR_MUST_CHECK;
+
 /* path "-" reads the pipeline from standard input. On failure nothing is left open. */
 int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err) HR_MUST_CHECK;
 void hr_job_close(struct hr_job *job);
