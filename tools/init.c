@@ -85,7 +85,9 @@ static void add_image(struct hr_buf *out, const struct field *f)
 
     hr_buf_add_str(out, "    ops:\n");
     if (same_size(t) && longest <= USUAL_SIDE)
-        hr_buf_add_str(out, "      # all of one size: no resize is needed\n");
+        hr_buf_addf(out, "      - random_crop: {size: [%" PRIu32 ", %" PRIu32 "], pad: %" PRIu32
+                         "} # for evaluation: center_crop: [%" PRIu32 ", %" PRIu32 "]\n",
+                    t->max_height, t->max_width, (longest + 7) / 8, t->max_height, t->max_width);
     else
         hr_buf_addf(out, "      - random_resized_crop: {size: %" PRIu32 "} # for evaluation: resize: %" PRIu32
                          ", then center_crop: %" PRIu32 "\n", side, side * 8 / 7, side);
