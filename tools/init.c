@@ -220,7 +220,7 @@ static void add_head(struct hr_buf *out, const struct hr_dataset *dataset, const
                         "all of them,\n# 'headrace check' shows what this file gives.\n\ndataset: ");
     add_quoted(out, path);
     hr_buf_addf(out, " # a relative path starts at this file's folder\nseed: 1\n"
-                     "batch: %" PRIu64 " # the global batch: of all ranks together; the number of ranks must divide it\n",
+                     "batch: %" PRIu64 " # the global batch: all ranks together; their number must divide it\n",
                 batch);
     hr_buf_add_str(out,
                    "#order: full # full | window | none; window: {block: 1024, open: 16} for slow storage\n"

@@ -2,6 +2,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -104,6 +105,37 @@ class Order(unittest.TestCase):
         r = run(conf())
         self.assertEqual(r.returncode, 2)
         self.assertIn("none.hrd", r.stderr)
+
+
+class Examples(unittest.TestCase):
+    def test_every_example_parses_also_with_its_comments_taken_away(self):
+        for path in sorted((ROOT / "conf").glob("*.yaml")):
+            if path.name == "kubernetes.yaml":
+                continue
+            text = path.read_text()
+            # Of the two lines for 'order' the second one would be a duplicate.
+            lines = [line for line in text.splitlines() if not line.startswith("#order: {")]
+            bare = re.sub(r"(?m)^( *)#(?=[a-z_]+:)", r"\1", "\n".join(lines))
+            for form in (text, bare):
+                with self.subTest(path.name):
+                    r = run(form, "--records", 100000)
+                    self.assertEqual(r.returncode, 0, r.stderr)
+                    self.assertEqual(r.stdout, run(text, "--records", 100000).stdout)
+
+    def test_every_yaml_block_of_the_manual_parses(self):
+        blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "pipeline-file.md").read_text(), re.S)
+        self.assertGreater(len(blocks), 3)
+        for block in blocks:
+            forms = [block]
+            if len(re.findall(r"(?m)^(dataset|order):", block)) > 1:  # alternatives, a line each
+                forms = block.splitlines()
+            for form in forms:
+                with self.subTest(form):
+                    if "dataset:" not in form:
+                        form = "dataset: a\n" + form
+                    form = form.replace("[...]", "[]").replace("{...}", "{}")
+                    r = run(form, "--records", 100000)
+                    self.assertEqual(r.returncode, 0, r.stderr)
 
 
 class Init(unittest.TestCase):
