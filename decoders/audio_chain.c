@@ -10,6 +10,7 @@
 #include "decoders/clip.h"
 #include "decoders/output.h"
 #include "decoders/pcm.h"
+#include "decoders/scratch.h"
 #include "decoders/sound.h"
 
 struct audio_chain {
@@ -29,8 +30,8 @@ struct audio_context {
     struct hr_context head;
     struct hr_pcm pcm;
     struct hr_sound sound;
-    float *loop; /* a short recording, whole, to be repeated */
-    size_t loop_floats;
+    void *loop; /* a short recording, whole, to be repeated: plane after plane of floats */
+    size_t loop_bytes;
 };
 
 /* samples * to / from, rounded half up; no overflow for anything that fits a file. */
@@ -426,20 +427,14 @@ static int read_whole(struct audio_context *context, uint64_t samples, struct hr
 
     if (!hr_mul_u64(samples, pcm->channels, &need) || need > UINT64_C(1) << 32)
         return hr_fail(err, HR_E_LIMIT, "a loop of %" PRIu64 " samples is too long", samples);
-    if (need > context->loop_floats) {
-        hr_free(context->loop);
-        context->loop_floats = 0;
-        context->loop = hr_alloc_aligned(64, need * sizeof(float));
-        if (!context->loop)
-            return hr_fail(err, HR_E_NOMEM, "no memory to repeat %" PRIu64 " samples", samples);
-        context->loop_floats = need;
-    }
+    if (hr_scratch_grow(&context->loop, &context->loop_bytes, need * sizeof(float)) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory to repeat %" PRIu64 " samples", samples);
     while (at < samples && (n = hr_pcm_next(pcm, err)) != 0) {
         if (n < 0)
             return n;
         size_t part = (size_t)hr_min_u64((uint64_t)n, samples - at);
         for (uint32_t c = 0; c < pcm->channels; c++)
-            memcpy(context->loop + c * samples + at, pcm->planes[c], part * sizeof(float));
+            memcpy((float *)context->loop + c * samples + at, pcm->planes[c], part * sizeof(float));
         at += part;
     }
     return at < samples ? ended_early(samples, at, err) : 0;
@@ -455,7 +450,7 @@ static int push_loop(struct audio_context *context, const struct hr_sample_plan 
     for (uint64_t left = plan->audio.sample_count; ret == 0 && left > 0;) {
         uint64_t part = hr_min_u64(left, samples - at);
         for (uint32_t c = 0; c < context->pcm.channels; c++)
-            planes[c] = context->loop + c * samples + at;
+            planes[c] = (float *)context->loop + c * samples + at;
         ret = hr_sound_push(&context->sound, planes, part, err);
         left -= part;
         at = 0;

@@ -277,6 +277,20 @@ int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8
 
 /* ---- packets and frames ---- */
 
+/* A packet that cannot be decoded is a cut when nothing comes after it. */
+static int damaged(struct hr_av_source *s, int averror, struct hr_error *err)
+{
+    bool last = true;
+
+    while (last && av_read_frame(s->format, s->packet) >= 0) {
+        last = s->packet->stream_index != s->stream->index;
+        av_packet_unref(s->packet);
+    }
+    if (last)
+        return av_fail(err, HR_E_TRUNCATED, averror, "the last packet is cut or damaged");
+    return av_fail(err, HR_E_DECODE, averror, "the stream is damaged");
+}
+
 /* Sends the next packet of the stream, or the end. 0 or an error. */
 static int send_next(struct hr_av_source *s, struct hr_error *err)
 {
@@ -311,7 +325,7 @@ static int send_next(struct hr_av_source *s, struct hr_error *err)
     av_packet_unref(s->packet);
     if (ret >= 0 || ret == AVERROR(EAGAIN) || (s->mid_stream && s->frames == 0))
         return 0;
-    return av_fail(err, HR_E_DECODE, ret, "the stream is damaged");
+    return damaged(s, ret, err);
 }
 
 /* 1 good, 0 to be skipped, negative: damage. */
@@ -343,7 +357,7 @@ int hr_av_next(struct hr_av_source *s, struct hr_error *err)
                 return ret;
         } else if (ret < 0) {
             if (!(s->mid_stream && s->frames == 0))
-                return av_fail(err, HR_E_DECODE, ret, "the stream is damaged");
+                return damaged(s, ret, err);
         } else {
             ret = judge_frame(s, err);
             if (ret)

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "decoders/av_container.h"
+#include "decoders/scratch.h"
 
 enum { WAV_BLOCK = 8192, MAX_FRAME_SAMPLES = 1 << 22 };
 
@@ -34,16 +34,10 @@ static int set_planes(struct hr_pcm *pcm, uint32_t n, struct hr_error *err)
 {
     size_t plane = (size_t)hr_align_up(n, 16), need = plane * pcm->channels;
 
-    if (need > pcm->scratch_floats) {
-        hr_free(pcm->scratch);
-        pcm->scratch_floats = 0;
-        pcm->scratch = hr_alloc_aligned(64, need * sizeof(float));
-        if (!pcm->scratch)
-            return hr_fail(err, HR_E_NOMEM, "no memory for %zu samples", need);
-        pcm->scratch_floats = need;
-    }
+    if (hr_scratch_grow(&pcm->scratch, &pcm->scratch_bytes, need * sizeof(float)) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory for %zu samples", need);
     for (uint32_t c = 0; c < pcm->channels; c++)
-        pcm->planes[c] = pcm->scratch + c * plane;
+        pcm->planes[c] = (float *)pcm->scratch + c * plane;
     return 0;
 }
 

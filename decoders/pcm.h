@@ -9,8 +9,8 @@
 
 struct hr_pcm {
     struct hr_av_source av; /* kept between values */
-    float *scratch;         /* kept; planes lie in it */
-    size_t scratch_floats;
+    void *scratch; /* kept; planes lie in it */
+    size_t scratch_bytes;
     /* of the open value */
     const uint8_t *bytes;
     struct hr_wav wav;

@@ -9,9 +9,9 @@
 #include <libavutil/channel_layout.h>
 #include <libswresample/swresample.h>
 
-#include "base/mem.h"
 #include "decoders/av_source.h"
 #include "decoders/kernels/half.h"
+#include "decoders/scratch.h"
 
 enum { CHUNK = 4096, RESAMPLED = 8192 };
 
@@ -108,9 +108,10 @@ static int set_up_resampler(struct hr_sound *s, struct hr_error *err)
     if (ret < 0 || (ret = swr_init(s->swr)) < 0)
         return hr_fail(err, HR_E_LIMIT, "no resampling of %u channels from %u to %u Hz", s->channels,
                        job->in_rate, job->out_rate);
-    if (!s->resampled)
-        s->resampled = hr_alloc_aligned(64, sizeof(float) * RESAMPLED * HR_AV_MAX_CHANNELS);
-    return s->resampled ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to resample");
+    if (hr_scratch_grow(&s->resampled, &s->resampled_bytes,
+                        sizeof(float) * RESAMPLED * s->channels) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory to resample");
+    return 0;
 }
 
 /* planes NULL: flush. */
@@ -120,7 +121,7 @@ static int resample(struct hr_sound *s, float *const *planes, int n, struct hr_e
     int got;
 
     for (uint32_t c = 0; c < s->channels; c++)
-        out[c] = s->resampled + (size_t)c * RESAMPLED;
+        out[c] = (float *)s->resampled + (size_t)c * RESAMPLED;
     do {
         got = swr_convert(s->swr, (uint8_t **)out, RESAMPLED, (const uint8_t **)(uintptr_t)planes, n);
         if (got < 0)
@@ -148,7 +149,7 @@ static void mix_mono(const struct hr_sound *s, float *const *planes, size_t at, 
 static void mix(struct hr_sound *s, float *const *planes, size_t at, size_t n, float **out)
 {
     for (uint32_t c = 0; c < s->channels; c++) {
-        out[c] = s->mixed + (size_t)c * CHUNK;
+        out[c] = (float *)s->mixed + (size_t)c * CHUNK;
         if (s->job.mix == HR_SOUND_MONO && s->job.in_channels > 1)
             mix_mono(s, planes, at, n, out[c]);
         else
@@ -168,9 +169,7 @@ int hr_sound_begin(struct hr_sound *s, const struct hr_sound_job *job, struct hr
     s->channels = hr_sound_channels(job->mix, job->in_channels);
     if (s->channels == 0 || s->channels > HR_AV_MAX_CHANNELS)
         return hr_fail(err, HR_E_FORMAT, "no stereo of %u channels", job->in_channels);
-    if (!s->mixed)
-        s->mixed = hr_alloc_aligned(64, sizeof(float) * CHUNK * HR_AV_MAX_CHANNELS);
-    if (!s->mixed)
+    if (hr_scratch_grow(&s->mixed, &s->mixed_bytes, sizeof(float) * CHUNK * s->channels) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to mix sound");
     return job->in_rate == job->out_rate ? 0 : set_up_resampler(s, err);
 }

@@ -28,7 +28,8 @@ struct hr_sound {
     uint64_t made;
     struct SwrContext *swr;
     uint32_t swr_in, swr_out, swr_channels;
-    float *mixed, *resampled;
+    void *mixed, *resampled;
+    size_t mixed_bytes, resampled_bytes;
 };
 
 int hr_sound_init(struct hr_sound *sound) HR_MUST_CHECK;
