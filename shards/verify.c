@@ -1,0 +1,281 @@
+/* Checking a dataset: the manifests, then all shards, each by one of several threads. */
+#include "shards/verify.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "shards/manifest.h"
+#include "verify_shard.h"
+
+enum { MAX_THREADS = 256 };
+
+struct verify {
+    const struct hr_verify_options *options;
+    const char *folder;
+    struct hr_manifest manifest; /* its shards may be a listing when there is no readable manifest */
+    bool known;                  /* the manifest was read */
+    const char *single;          /* path of a lone shard */
+    _Atomic uint64_t bytes_done; /* written by checking threads, read by the calling one */
+    _Atomic bool stop;           /* written by the calling thread */
+    pthread_mutex_t lock;        /* guards what follows, and calls of options->problem */
+    pthread_cond_t done;
+    uint32_t next, running;
+    struct hr_verify_result result;
+    uint64_t *starts;
+};
+
+static void report(void *arg, const struct hr_verify_problem *problem)
+{
+    struct verify *v = arg;
+
+    pthread_mutex_lock(&v->lock);
+    v->result.problems++;
+    if (v->options->problem)
+        v->options->problem(v->options->arg, problem);
+    pthread_mutex_unlock(&v->lock);
+}
+
+static void report_file(struct verify *v, const char *name, const struct hr_error *err)
+{
+    struct hr_verify_problem p = {.shard = name, .record = HR_NO_RECORD, .field = err->field,
+                                  .offset = err->offset, .code = err->code, .reason = err->text};
+
+    report(v, &p);
+}
+
+/* ---- manifests ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct hr_shard_info *)a)->name, ((const struct hr_shard_info *)b)->name);
+}
+
+/* The .hrs files that lie there, when the manifest cannot say. */
+static int list_shards(struct verify *v, struct hr_error *err)
+{
+    struct hr_manifest *m = &v->manifest;
+    DIR *dir = opendir(v->folder);
+    int ret = 0;
+
+    if (!dir)
+        return hr_fail_errno(err, errno, "cannot list '%s'", v->folder);
+    for (struct dirent *e; ret == 0 && (e = readdir(dir));) {
+        size_t n = strlen(e->d_name);
+        if (n < 5 || strcmp(e->d_name + n - 4, ".hrs") != 0 || !hr_shard_name_ok(e->d_name))
+            continue;
+        struct hr_shard_info *grown = hr_realloc(m->shards, m->shard_count + 1, sizeof(*grown));
+        if (!grown) {
+            ret = hr_fail(err, HR_E_NOMEM, "no memory for a list of shards");
+            break;
+        }
+        m->shards = grown;
+        m->shards[m->shard_count] = (struct hr_shard_info){0};
+        memcpy(m->shards[m->shard_count++].name, e->d_name, n + 1);
+    }
+    closedir(dir);
+    if (m->shard_count > 1)
+        qsort(m->shards, m->shard_count, sizeof(*m->shards), by_name);
+    return ret;
+}
+
+/* Every kept manifest is part of the dataset too. */
+static void check_kept_manifests(struct verify *v)
+{
+    char *path = hr_asprintf("%s/" HR_VERSIONS_NAME, v->folder);
+    DIR *dir = path ? opendir(path) : NULL;
+    struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+
+    for (struct dirent *e; dir && m && (e = readdir(dir));) {
+        size_t n = strlen(e->d_name);
+        struct hr_error err = HR_ERROR_INIT;
+        char hex[HR_DIGEST_HEX_BYTES];
+        if (n < 5 || strcmp(e->d_name + n - 4, ".hrm") != 0)
+            continue;
+        char *file = hr_asprintf("%s/%s", path, e->d_name);
+        char *name = hr_asprintf(HR_VERSIONS_NAME "/%s", e->d_name);
+        if (file && name && hr_manifest_read(file, m, &err) < 0)
+            report_file(v, name, &err);
+        else if (file && name && strncmp(hr_digest_hex(&m->digest, hex), e->d_name, 32) != 0) {
+            hr_fail(&err, HR_E_CORRUPT, "holds another version than its name says");
+            report_file(v, name, &err);
+        }
+        hr_manifest_finish(m);
+        hr_free(file);
+        hr_free(name);
+    }
+    if (dir)
+        closedir(dir);
+    hr_free(m);
+    hr_free(path);
+}
+
+static int load_manifest(struct verify *v, const char *version, struct hr_error *err)
+{
+    struct hr_error fault = HR_ERROR_INIT;
+    int ret = hr_manifest_read_version(v->folder, version, &v->manifest, &fault);
+
+    v->known = ret == 0;
+    if (ret == HR_E_CORRUPT || ret == HR_E_VERSION) {
+        v->manifest = (struct hr_manifest){.schema.class_field = -1};
+        report_file(v, version && version[0] ? version : HR_MANIFEST_NAME, &fault);
+        ret = list_shards(v, &fault);
+    }
+    if (ret < 0) {
+        if (err)
+            *err = fault;
+        return ret;
+    }
+    check_kept_manifests(v);
+    return 0;
+}
+
+/* ---- shards ---- */
+
+static void check_shard(struct verify *v, uint32_t i)
+{
+    const struct hr_shard_info *info = v->single ? NULL : &v->manifest.shards[i];
+    char *path = v->single ? hr_strdup(v->single) : hr_asprintf("%s/%s", v->folder, info->name);
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    struct hr_verify_job job = {
+        .path = path,
+        .name = slash ? slash + 1 : path,
+        .expected = v->known ? info : NULL,
+        .schema = v->known ? &v->manifest.schema : NULL,
+        .first_record = v->starts[i],
+        .report = report,
+        .arg = v,
+        .bytes_done = &v->bytes_done,
+        .stop = &v->stop,
+    };
+
+    if (path)
+        hr_verify_shard(&job);
+    pthread_mutex_lock(&v->lock);
+    v->result.records += job.records;
+    v->result.values += job.values;
+    v->result.bad_shards += job.problems > 0 || !path;
+    v->result.problems += !path;
+    pthread_mutex_unlock(&v->lock);
+    hr_free(path);
+}
+
+static void *work(void *arg)
+{
+    struct verify *v = arg;
+
+    pthread_mutex_lock(&v->lock);
+    while (v->next < v->result.shard_count && !atomic_load_explicit(&v->stop, memory_order_relaxed)) {
+        uint32_t i = v->next++;
+        pthread_mutex_unlock(&v->lock);
+        check_shard(v, i);
+        pthread_mutex_lock(&v->lock);
+    }
+    v->running--;
+    pthread_cond_signal(&v->done);
+    pthread_mutex_unlock(&v->lock);
+    return NULL;
+}
+
+static void wait_for_threads(struct verify *v)
+{
+    uint64_t total = v->manifest.bytes;
+
+    pthread_mutex_lock(&v->lock);
+    while (v->running > 0) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 100000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        pthread_cond_timedwait(&v->done, &v->lock, &until);
+        pthread_mutex_unlock(&v->lock);
+        if (v->options->progress &&
+            !v->options->progress(v->options->arg,
+                                  atomic_load_explicit(&v->bytes_done, memory_order_relaxed), total))
+            atomic_store_explicit(&v->stop, true, memory_order_relaxed);
+        pthread_mutex_lock(&v->lock);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
+static int run_threads(struct verify *v, struct hr_error *err)
+{
+    pthread_t threads[MAX_THREADS];
+    int want = v->options->threads > 0 ? v->options->threads : hr_cpu_quota(), started = 0;
+
+    want = (int)hr_min_u64((uint64_t)want, hr_min_u64(MAX_THREADS, v->result.shard_count));
+    for (; started < want; started++) {
+        pthread_mutex_lock(&v->lock);
+        v->running++;
+        pthread_mutex_unlock(&v->lock);
+        if (pthread_create(&threads[started], NULL, work, v) != 0) {
+            pthread_mutex_lock(&v->lock);
+            v->running--;
+            pthread_mutex_unlock(&v->lock);
+            break;
+        }
+    }
+    wait_for_threads(v);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    return started > 0 || want == 0 ? 0 : hr_fail(err, HR_E_NOMEM, "cannot start a thread");
+}
+
+static int check_shards(struct verify *v, struct hr_error *err)
+{
+    v->result.shard_count = v->single ? 1 : v->manifest.shard_count;
+    v->starts = hr_alloc_zero((size_t)v->result.shard_count + 1, sizeof(*v->starts));
+    if (!v->starts)
+        return hr_fail(err, HR_E_NOMEM, "no memory to verify");
+    for (uint32_t i = 0; !v->single && i < v->result.shard_count; i++)
+        v->starts[i + 1] = v->starts[i] + v->manifest.shards[i].record_count;
+    int ret = run_threads(v, err);
+    v->result.bytes = atomic_load_explicit(&v->bytes_done, memory_order_relaxed);
+    if (ret == 0 && atomic_load_explicit(&v->stop, memory_order_relaxed))
+        ret = hr_fail(err, HR_E_CANCELLED, "stopped before the end");
+    return ret;
+}
+
+int hr_dataset_verify(const char *path, const char *version, const struct hr_verify_options *options,
+                      struct hr_verify_result *result, struct hr_error *err)
+{
+    struct verify *v = hr_alloc_zero(1, sizeof(*v));
+    struct stat st;
+    int ret = 0;
+
+    if (!v)
+        return hr_fail(err, HR_E_NOMEM, "no memory to verify");
+    v->options = options;
+    v->folder = path;
+    v->manifest.schema.class_field = -1;
+    pthread_mutex_init(&v->lock, NULL);
+    pthread_cond_init(&v->done, NULL);
+    if (stat(path, &st) < 0)
+        ret = hr_fail_errno(err, errno, "cannot open '%s'", path);
+    else if (S_ISDIR(st.st_mode))
+        ret = load_manifest(v, version, err);
+    else if (version && version[0])
+        ret = hr_fail(err, HR_E_USAGE, "a single shard has no versions");
+    else {
+        v->single = path;
+        v->manifest.bytes = (uint64_t)st.st_size;
+    }
+    if (ret == 0)
+        ret = check_shards(v, err);
+    *result = v->result;
+    hr_manifest_finish(&v->manifest);
+    pthread_cond_destroy(&v->done);
+    pthread_mutex_destroy(&v->lock);
+    hr_free(v->starts);
+    hr_free(v);
+    return ret;
+}
