@@ -31,25 +31,44 @@ static int read_int(const char *path, const char *key, int missing)
     return value;
 }
 
-static const char *cause_of(int sys_errno)
+struct cause {
+    const char *text, *way_out;
+};
+
+static const struct cause sysctl_off = {
+    "the sysctl kernel.io_uring_disabled is 2", "sysctl -w kernel.io_uring_disabled=0"};
+static const struct cause sysctl_group = {
+    "the sysctl kernel.io_uring_disabled is 1 and this process is not in kernel.io_uring_group",
+    "put this user into that group, or sysctl -w kernel.io_uring_disabled=0"};
+static const struct cause seccomp = {
+    "a seccomp filter, as container runtimes install it",
+    "allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile"};
+static const struct cause security_module = {
+    "a security module of the kernel", "allow io_uring in its policy for this program"};
+static const struct cause old_kernel = {"the kernel is too old or built without it",
+                                        "Linux 5.11 or later has what is needed"};
+static const struct cause memlock = {"RLIMIT_MEMLOCK is too small for the ring",
+                                     "ulimit -l unlimited"};
+static const struct cause unexpected = {"unexpected", "report it with the output of headrace doctor"};
+
+static const struct cause *cause_of(int sys_errno)
 {
     int disabled = read_int("/proc/sys/kernel/io_uring_disabled", "", 0);
     bool filtered = read_int("/proc/self/status", "Seccomp:", 0) == 2;
 
     if (sys_errno == EPERM && disabled == 2)
-        return "the sysctl kernel.io_uring_disabled is 2";
+        return &sysctl_off;
     if (sys_errno == EPERM && disabled == 1 && !filtered)
-        return "the sysctl kernel.io_uring_disabled is 1 and this process is not in "
-               "kernel.io_uring_group";
+        return &sysctl_group;
     if ((sys_errno == EPERM || sys_errno == ENOSYS || sys_errno == EACCES) && filtered)
-        return "a seccomp filter, as container runtimes install it";
+        return &seccomp;
     if (sys_errno == EACCES || sys_errno == EPERM)
-        return "a security module of the kernel";
+        return &security_module;
     if (sys_errno == ENOSYS)
-        return "the kernel is too old or built without it";
+        return &old_kernel;
     if (sys_errno == ENOMEM)
-        return "RLIMIT_MEMLOCK is too small for the ring";
-    return "unexpected";
+        return &memlock;
+    return &unexpected;
 }
 
 /* ---- probe ---- */
@@ -153,12 +172,11 @@ static int open_uring(const struct hr_reader_options *options, struct hr_reader 
         return 0;
     }
     if (local.code == HR_E_UNSUPPORTED) {
-        hr_fail(err, local.code, "io_uring is refused (%s); cause: %s", local.text,
-                cause_of(local.sys_errno));
+        const struct cause *cause = cause_of(local.sys_errno);
+        hr_fail(err, local.code, "io_uring is refused (%s); cause: %s", local.text, cause->text);
         if (err)
             err->sys_errno = local.sys_errno;
-        hr_error_hint(err, "allow io_uring_setup, io_uring_enter and io_uring_register, "
-                           "or use the reader 'preadv'");
+        hr_error_hint(err, "%s; or use the reader 'preadv'", cause->way_out);
     } else if (err) {
         *err = local;
     }
