@@ -22,14 +22,21 @@ enum { WORD_SEED_KEY, WORD_BLOCKS, WORD_SHORTFALL };
 
 __extension__ typedef unsigned __int128 u128;
 
+/* Window: open_blocks neighbours in the permuted order of blocks, delivered as one. */
+struct group {
+    uint64_t first_slot;          /* among the permuted blocks */
+    uint64_t start, size;         /* indexes [start, start + size) of the epoch */
+    uint64_t short_end;           /* records listed up to the end of the shorter block, if in here */
+    struct hr_permutation inside; /* of the records that it lists */
+};
+
 /* What is the same for every record of an epoch. */
 struct epoch_order {
     uint64_t epoch;
-    uint64_t key;                 /* seed and epoch absorbed */
-    struct hr_permutation whole;  /* full: records; window: blocks */
-    uint64_t short_slot;          /* window: where the shorter block stands among the blocks */
-    uint64_t group;               /* window: the group that `inside` belongs to */
-    struct hr_permutation inside; /* window: the permutation inside that group */
+    uint64_t key;                /* seed and epoch absorbed */
+    struct hr_permutation whole; /* full: records; window: blocks */
+    uint64_t short_slot;         /* window: where the shorter block stands among the blocks */
+    struct group group;          /* window: the one entered last; size 0 = none yet */
 };
 
 static uint64_t clamp_blocks(struct hr_order_spec *spec)
@@ -79,7 +86,7 @@ static uint64_t domain_key(uint64_t epoch_key, uint64_t domain, uint64_t item)
 
 static void epoch_init(struct epoch_order *eo, const struct hr_order *order, uint64_t epoch)
 {
-    *eo = (struct epoch_order){.epoch = epoch, .group = UINT64_MAX};
+    *eo = (struct epoch_order){.epoch = epoch};
     eo->key = hr_key_absorb(order->private_words[WORD_SEED_KEY], epoch);
     if (order->spec.kind == HR_ORDER_FULL)
         hr_permutation_init(&eo->whole, order->spec.record_count,
@@ -93,58 +100,94 @@ static void epoch_init(struct epoch_order *eo, const struct hr_order *order, uin
                          : blocks;
 }
 
-/* Window: a group is open_blocks neighbours in the permuted order of blocks. Every group but the
- * last has the same size, except that the one with the dataset's last block may fall short. Adding
- * the shortfall back past that block makes all arithmetic uniform. */
-static uint64_t window_record(const struct hr_order *order, struct epoch_order *eo, uint64_t index)
+/* The group of an index. All groups but the last have the same size, except that the one with the
+ * dataset's last block may fall short: past it the shortfall is added back, and the arithmetic is
+ * uniform again. Nothing overflows, since blocks * block_records < 2^64. */
+static uint64_t group_of(const struct hr_order *order, uint64_t short_slot, uint64_t index)
 {
     uint64_t block_records = order->spec.block_records, open = order->spec.open_blocks;
     uint64_t blocks = order->private_words[WORD_BLOCKS];
     uint64_t shortfall = order->private_words[WORD_SHORTFALL];
-    uint64_t short_group = eo->short_slot / open;
-    uint64_t full_group = open * block_records;
-    uint64_t group = index / full_group;
+    uint64_t short_group = short_slot / open;
+    uint64_t group = index / (open * block_records);
 
-    if (shortfall && group >= short_group &&
-        (group > short_group ||
-         index - group * full_group >=
-             hr_min_u64(open, blocks - group * open) * block_records - shortfall))
-        group = (index + shortfall) / full_group;
-    bool has_short = shortfall && group == short_group;
-    uint64_t start = group * full_group - (shortfall && group > short_group ? shortfall : 0);
-    if (eo->group != group) {
-        uint64_t members = hr_min_u64(open, blocks - group * open);
-        hr_permutation_init(&eo->inside, members * block_records - (has_short ? shortfall : 0),
-                            domain_key(eo->key, DOMAIN_GROUP, group));
-        eo->group = group;
-    }
-    uint64_t at = hr_permutation_at(&eo->inside, index - start);
-    if (has_short && at >= (eo->short_slot % open + 1) * block_records - shortfall)
-        at += shortfall;
-    uint64_t block = hr_permutation_at(&eo->whole, group * open + at / block_records);
-    return block * block_records + at % block_records;
+    if (shortfall == 0 || group < short_group)
+        return group;
+    uint64_t end_slot = short_group * open + hr_min_u64(open, blocks - short_group * open);
+    if (index < end_slot * block_records - shortfall)
+        return short_group;
+    return (index + shortfall) / (open * block_records);
 }
 
-static uint64_t epoch_record(const struct hr_order *order, struct epoch_order *eo, uint64_t index)
+static void enter_group(const struct hr_order *order, struct epoch_order *eo, uint64_t index)
 {
-    switch (order->spec.kind) {
-    case HR_ORDER_FULL:
-        return hr_permutation_at(&eo->whole, index);
-    case HR_ORDER_WINDOW:
-        return window_record(order, eo, index);
-    case HR_ORDER_NONE:
-        break;
+    uint64_t block_records = order->spec.block_records, open = order->spec.open_blocks;
+    uint64_t shortfall = order->private_words[WORD_SHORTFALL];
+    uint64_t number = group_of(order, eo->short_slot, index);
+    struct group *group = &eo->group;
+
+    group->first_slot = number * open;
+    uint64_t members = hr_min_u64(open, order->private_words[WORD_BLOCKS] - group->first_slot);
+    bool has_short = shortfall && number == eo->short_slot / open;
+    bool past_short = shortfall && number > eo->short_slot / open;
+    group->start = group->first_slot * block_records - (past_short ? shortfall : 0);
+    group->size = members * block_records - (has_short ? shortfall : 0);
+    group->short_end = has_short
+                           ? (eo->short_slot - group->first_slot + 1) * block_records - shortfall
+                           : UINT64_MAX;
+    hr_permutation_init(&group->inside, group->size, domain_key(eo->key, DOMAIN_GROUP, number));
+}
+
+/* Up to HR_PERMUTATION_RUN neighbours that lie in the group entered. */
+static void map_in_group(const struct hr_order *order, const struct epoch_order *eo,
+                         uint64_t *records, unsigned count)
+{
+    uint64_t block_records = order->spec.block_records;
+    uint64_t shortfall = order->private_words[WORD_SHORTFALL];
+    const struct group *group = &eo->group;
+    uint64_t offsets[HR_PERMUTATION_RUN];
+
+    for (unsigned i = 0; i < count; i++)
+        records[i] -= group->start;
+    hr_permutation_map(&group->inside, records, count);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t at = records[i] + (records[i] >= group->short_end ? shortfall : 0);
+        offsets[i] = at % block_records;
+        records[i] = group->first_slot + at / block_records;
     }
-    return index;
+    hr_permutation_map(&eo->whole, records, count);
+    for (unsigned i = 0; i < count; i++)
+        records[i] = records[i] * block_records + offsets[i];
+}
+
+/* Indexes first, first + 1 ... of the epoch to their records. */
+static void map_records(const struct hr_order *order, struct epoch_order *eo, uint64_t first,
+                        uint64_t *records, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        records[i] = first + i;
+    if (order->spec.kind == HR_ORDER_FULL)
+        hr_permutation_map(&eo->whole, records, count);
+    while (order->spec.kind == HR_ORDER_WINDOW && count > 0) {
+        if (first < eo->group.start || first - eo->group.start >= eo->group.size)
+            enter_group(order, eo, first);
+        unsigned run = (unsigned)hr_min_u64(count, eo->group.start + eo->group.size - first);
+        map_in_group(order, eo, records, run);
+        first += run;
+        records += run;
+        count -= run;
+    }
 }
 
 uint64_t hr_order_record(const struct hr_order *order, uint64_t epoch, uint64_t index)
 {
     struct epoch_order eo;
+    uint64_t record;
 
     HR_ASSERT(index < order->spec.record_count);
     epoch_init(&eo, order, epoch);
-    return epoch_record(order, &eo, index);
+    map_records(order, &eo, index, &record, 1);
+    return record;
 }
 
 /* wrap: how far into the epoch its own first batch begins; the records before it belong to a batch
@@ -283,17 +326,10 @@ static void fill_places(const struct hr_order *order, struct epoch_order *eo, ui
 {
     uint64_t records[HR_PERMUTATION_RUN];
 
+    map_records(order, eo, position, records, count);
     for (uint32_t i = 0; i < count; i++)
-        records[i] = position + i;
-    if (order->spec.kind == HR_ORDER_FULL)
-        hr_permutation_map(&eo->whole, records, count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t record = order->spec.kind == HR_ORDER_WINDOW
-                              ? window_record(order, eo, position + i)
-                              : records[i];
         places[i] = (struct hr_place){
-            .epoch = eo->epoch, .position = position + i, .record = record, .valid = true};
-    }
+            .epoch = eo->epoch, .position = position + i, .record = records[i], .valid = true};
 }
 
 void hr_order_places(const struct hr_order *order, struct hr_cursor cursor, uint32_t first,
@@ -361,7 +397,8 @@ struct hr_order_quality hr_order_quality(const struct hr_order *order)
     epoch_init(&eo, order, 0);
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t index = (uint64_t)((u128)i * records / samples);
-        uint64_t record = epoch_record(order, &eo, index);
+        uint64_t record;
+        map_records(order, &eo, index, &record, 1);
         double distance = (double)(record > index ? record - index : index - record);
         quality.mean_distance += distance / (double)samples;
         if (distance > quality.max_distance)
