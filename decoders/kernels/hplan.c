@@ -9,12 +9,15 @@
 
 struct lane_shape {
     uint32_t lanes, elements, window; /* lanes a step, elements a lane, bytes in reach of a lane */
-    uint8_t order[4];                 /* where lane k goes within the step */
+    uint8_t slot[32];                 /* where element e of the step goes */
 };
 
 static const struct lane_shape lane_shapes[] = {
-    [HR_HLAYOUT_LANE64] = {2, 16, 64, {0, 1}},
-    [HR_HLAYOUT_LANE16] = {4, 4, 16, {0, 2, 1, 3}},
+    [HR_HLAYOUT_PAIR64] = {1, 32, 64, {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}},
+    [HR_HLAYOUT_LANE64] = {2, 16, 64, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}},
+    [HR_HLAYOUT_LANE16] = {4, 4, 16, {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}},
 };
 
 static uint32_t position_of(const struct hr_axis *axis, uint32_t x, bool flip)
@@ -108,86 +111,96 @@ static bool lanes_fit(const struct hr_hplan *plan, const struct hr_axis *axis, b
     return true;
 }
 
-struct element {
-    uint32_t x, channel, start; /* start: padded, in pixels */
-    int16_t *taps;              /* of pixel x */
-};
-
-static void put_lane(const struct hr_hplan *plan, const struct lane_shape *shape,
-                     const struct element *elements, uint32_t *base, uint8_t *index, int16_t *coeff)
+/* The padded taps of an output pixel: where they are in the axis, if they need no padding. */
+static const int16_t *taps_of(const struct hr_axis *axis, const struct hr_hplan *plan, uint32_t i,
+                              uint32_t start, int16_t *scratch)
 {
-    const uint32_t per_pair = shape->lanes * shape->elements * 2;
-    const size_t stride = per_pair * parts(plan);
-    uint32_t lowest = UINT32_MAX;
+    if (axis->start[i] == start && !plan->fine_shift)
+        return axis->coeff + (size_t)i * axis->stride; /* zeros follow, up to the stride */
+    padded_taps(axis, i, start, plan->taps, scratch);
+    return scratch;
+}
 
-    for (uint32_t k = 0; k < shape->elements; k++)
-        lowest = elements[k].start < lowest ? elements[k].start : lowest;
-    *base = lowest * plan->channels;
-    for (uint32_t k = 0; k < shape->elements; k++) {
-        const struct element *el = &elements[k];
-        uint32_t at = (el->start - lowest) * plan->channels + el->channel;
-        index[4 * k] = (uint8_t)at;
-        index[4 * k + 1] = 0x80;
-        index[4 * k + 2] = (uint8_t)(at + plan->channels);
-        index[4 * k + 3] = 0x80;
-        int16_t *to = coeff + 2 * k;
-        for (uint32_t t = 0; t < plan->taps; t += 2, to += stride) {
-            memcpy(to, el->taps + t, 2 * sizeof(int16_t));
-            if (plan->fine_shift)
-                memcpy(to + per_pair, el->taps + plan->taps + t, 2 * sizeof(int16_t));
+/* One element's shuffle and coefficients, at its slot of the step. */
+static inline void put_element(const struct hr_hplan *plan, uint32_t per_step, uint32_t at,
+                               const int16_t *taps, uint8_t *index, int16_t *coeff)
+{
+    const uint32_t shuffle = at | (at + plan->channels) << 16 | 0x80008000;
+
+    hr_store_le32(index, shuffle);
+    for (uint32_t t = 0; t < plan->taps; t += 2, coeff += 2 * per_step) {
+        memcpy(coeff, taps + t, 2 * sizeof(*coeff));
+        if (plan->fine_shift) {
+            coeff += 2 * per_step;
+            memcpy(coeff, taps + plan->taps + t, 2 * sizeof(*coeff));
         }
     }
 }
 
-/* Steps to the next element; past the end of the row the last pixel repeats. */
-static void next_element(const struct hr_axis *axis, const struct hr_hplan *plan, bool flip,
-                         struct element *el)
+struct lane_tables {
+    uint32_t *base;
+    uint8_t *index;
+    int16_t *coeff, *scratch;
+};
+
+static uint32_t lowest_start(const struct hr_axis *axis, const struct hr_hplan *plan, bool flip,
+                             uint32_t first_element, uint32_t last_element)
 {
-    if (++el->channel < plan->channels)
-        return;
-    el->channel = 0;
-    if (el->x + 1 >= axis->key.out)
-        return;
-    el->x++;
-    uint32_t i = position_of(axis, el->x, flip);
-    el->start = padded_start(axis, i, plan->taps);
+    /* starts never decrease, so the lowest is at one end */
+    uint32_t x = (flip ? last_element : first_element) / plan->channels;
+
+    x = x < axis->key.out ? x : axis->key.out - 1;
+    return padded_start(axis, position_of(axis, x, flip), plan->taps);
+}
+
+static void fill_lanes(const struct hr_hplan *plan, const struct hr_axis *axis, bool flip,
+                       const struct lane_shape *shape, const struct lane_tables *to)
+{
+    const uint32_t per_step = shape->lanes * shape->elements, channels = plan->channels;
+    const size_t step_coeffs = (size_t)per_step * plan->taps * parts(plan);
+    uint32_t x = 0, c = 0, i = position_of(axis, 0, flip);
+    uint32_t start = padded_start(axis, i, plan->taps);
+    const int16_t *taps = taps_of(axis, plan, i, start, to->scratch);
+
+    for (uint32_t s = 0; s < plan->steps; s++) {
+        uint32_t base = 0;
+        for (uint32_t e = 0; e < per_step; e++) {
+            uint32_t slot = shape->slot[e];
+            if (e % shape->elements == 0) {
+                uint32_t first = s * per_step + e;
+                base = lowest_start(axis, plan, flip, first, first + shape->elements - 1) * channels;
+                to->base[s * shape->lanes + slot / shape->elements] = base;
+            }
+            put_element(plan, per_step, start * channels + c - base, taps,
+                        to->index + ((size_t)s * per_step + slot) * 4,
+                        to->coeff + s * step_coeffs + 2 * slot);
+            if (++c < channels)
+                continue;
+            c = 0;
+            if (x + 1 >= axis->key.out)
+                continue; /* past the end the last pixel repeats */
+            i = position_of(axis, ++x, flip);
+            start = padded_start(axis, i, plan->taps);
+            taps = taps_of(axis, plan, i, start, to->scratch);
+        }
+    }
 }
 
 static int build_lanes(struct hr_hplan_store *store, const struct hr_axis *axis, bool flip,
                        const struct lane_shape *shape)
 {
     struct hr_hplan *plan = &store->plan;
-    const uint32_t per_step = shape->lanes * shape->elements, taps = plan->taps;
-    const uint32_t entries = taps * parts(plan);
-    uint32_t *base;
-    uint8_t *index;
-    int16_t *coeff;
+    const uint32_t per_step = shape->lanes * shape->elements, entries = plan->taps * parts(plan);
+    struct lane_tables to;
 
     plan->steps = (axis->key.out * plan->channels + per_step - 1) / per_step;
     size_t coeffs = (size_t)plan->steps * per_step * entries;
-    size_t padded = (size_t)axis->key.out * entries;
     int rc = carve(store, (size_t)plan->steps * shape->lanes, (size_t)plan->steps * per_step * 4,
-                   coeffs + padded, &base, &index, &coeff);
+                   coeffs + entries, &to.base, &to.index, &to.coeff);
     if (rc)
         return rc;
-    int16_t *pixel_taps = coeff + coeffs; /* scratch: padded taps, in output order */
-    for (uint32_t x = 0; x < axis->key.out; x++) {
-        uint32_t i = position_of(axis, x, flip);
-        padded_taps(axis, i, padded_start(axis, i, taps), taps, pixel_taps + (size_t)x * entries);
-    }
-    struct element el = {.x = UINT32_MAX, .channel = plan->channels - 1}, lane[16];
-    for (uint32_t s = 0; s < plan->steps; s++)
-        for (uint32_t k = 0; k < shape->lanes; k++) {
-            uint32_t to = shape->order[k];
-            for (uint32_t j = 0; j < shape->elements; j++) {
-                next_element(axis, plan, flip, &el);
-                lane[j] = el;
-                lane[j].taps = pixel_taps + (size_t)el.x * entries;
-            }
-            put_lane(plan, shape, lane, &base[s * shape->lanes + to],
-                     index + ((size_t)s * per_step + to * shape->elements) * 4,
-                     coeff + (size_t)s * per_step * entries + to * shape->elements * 2);
-        }
+    to.scratch = to.coeff + coeffs;
+    fill_lanes(plan, axis, flip, shape, &to);
     return 0;
 }
 
@@ -206,7 +219,7 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
     store->plan.bits = axis->bits;
     store->plan.fine_shift = axis->fine_shift;
     set_taps(store, axis, 2);
-    for (int layout = HR_HLAYOUT_LANE64; layout <= HR_HLAYOUT_LANE16; layout++)
+    for (int layout = HR_HLAYOUT_PAIR64; layout <= HR_HLAYOUT_LANE16; layout++)
         if (kernels->hresize[layout] && lanes_fit(&store->plan, axis, flip, &lane_shapes[layout])) {
             store->resize = kernels->hresize[layout];
             return build_lanes(store, axis, flip, &lane_shapes[layout]);
@@ -222,5 +235,5 @@ int hr_hplan_reserve(struct hr_hplan_store *store, uint32_t max_in, uint32_t max
     uint64_t elements = hr_align_up((uint64_t)max_out * 3, 32);
     uint64_t taps = hr_align_up(hr_axis_max_taps(max_in, max_out, HR_FILTER_LANCZOS3), 8);
 
-    return hr_block_grow(&store->table, elements * 8 + 256 + (elements + max_out) * taps * 4);
+    return hr_block_grow(&store->table, elements * 8 + 256 + (elements + 1) * taps * 4);
 }

@@ -13,13 +13,14 @@
 
 struct hr_resample;
 
-enum { HR_RING_PAD = 64, HR_NARROW_SHIFT = 7, HR_NARROW_TAPS = 16 };
+enum { HR_PACKED_PERIOD = 48, HR_RING_PAD = 64, HR_NARROW_SHIFT = 7, HR_NARROW_TAPS = 16 };
 
 /* How the horizontal coefficients are laid out in memory, best first. An element is one channel of
- * one output pixel. A lane is a run of elements whose first two taps lie in one window of the row,
- * so that one byte shuffle brings them together; the next two taps are the same shuffle two pixels
+ * one output pixel. A lane is a set of elements whose first two taps lie in one window of the row, so
+ * that one byte shuffle brings them together; the next two taps are the same shuffle two pixels
  * further on. */
 enum hr_hlayout {
+    HR_HLAYOUT_PAIR64, /* steps of 32 elements in one 64-byte window: the even ones, the odd ones */
     HR_HLAYOUT_LANE64, /* steps of 2 lanes: 16 elements, 64-byte windows */
     HR_HLAYOUT_LANE16, /* steps of 4 lanes: 4 elements, 16-byte windows; in the order 0 2 1 3 */
     HR_HLAYOUT_PIXEL,  /* steps of 1 pixel; taps padded to 4 (3 channels) or 8 (1 channel) */
@@ -34,14 +35,15 @@ struct hr_hplan {
     uint32_t bits;         /* coefficients are << bits */
     uint32_t fine_shift;   /* not 0: a coefficient is coarse << fine_shift | fine */
     uint32_t ring_shift;
-    const uint32_t *base;  /* byte offset in the row: one a lane, or a pixel */
-    const uint8_t *index;  /* LANE*: 4 bytes an element (tap, 0x80, next tap, 0x80) */
-    /* LANE*: [step][tap pair][element][2]; others: [pixel][taps]. With fine_shift, the fine parts
+    const uint32_t *base;  /* byte offset in the row: one a lane, step (PAIR64) or pixel */
+    const uint8_t *index;  /* 4 bytes an element (tap, 0x80, next tap, 0x80) */
+    /* with an index: [step][tap pair][element][2]; others: [pixel][taps]. With fine_shift, the fine parts
      * follow the coarse ones of each tap pair, or pixel. */
     const int16_t *coeff;
 };
 
-/* dst[e] = clamp((sum(row * coeff) + half) >> bits, 0, 255) << ring_shift */
+/* dst[e] = clamp((sum(row * coeff) + half) >> bits, 0, 255) << ring_shift. Without fine_shift the
+ * coefficients are not negative and sum to 1 << bits, so that there is nothing to clamp. */
 typedef void hr_hresize_fn(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst);
 
 /* dst[e] = (64 + sum(mulhrs(rows[t][e], coeff[t]))) >> 7, for ring rows << 7 and coefficients << 15
@@ -57,6 +59,8 @@ typedef void hr_vwide_fn(const int16_t *const *rows, const int16_t *coeff, uint3
 struct hr_store {
     uint32_t channels;     /* 1 or 3 */
     float scale[3], bias[3];
+    /* the same for element i of a packed row: whole pixels of 1 and of 3 channels, whole vectors */
+    float packed_scale[HR_PACKED_PERIOD], packed_bias[HR_PACKED_PERIOD];
     uint64_t plane_stride; /* in elements, for the planar ones */
 };
 

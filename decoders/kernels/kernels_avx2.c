@@ -22,22 +22,33 @@ ALWAYS_INLINE __m256i two_windows(const uint8_t *low, const uint8_t *high)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(low)), load128(high), 1);
 }
 
-/* 16-bit sums to pixels << ring_shift. */
-ALWAYS_INLINE __m256i to_ring(__m256i v, __m128i shift)
+ALWAYS_INLINE __m256i clamp_words(__m256i v, __m128i ring_shift)
 {
     v = _mm256_max_epi16(v, _mm256_setzero_si256());
     v = _mm256_min_epi16(v, _mm256_set1_epi16(255));
-    return _mm256_sll_epi16(v, shift);
+    return _mm256_sll_epi16(v, ring_shift);
+}
+
+ALWAYS_INLINE __m256i join_fine(__m256i sum, __m256i fine, __m128i fine_shift, __m256i bits)
+{
+    return _mm256_srav_epi32(_mm256_add_epi32(_mm256_sll_epi32(sum, fine_shift), fine), bits);
+}
+
+ALWAYS_INLINE __m256i multiply_add(__m256i sum, __m256i v, const int16_t *coeff)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(v, load256(coeff)));
 }
 
 ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
                                  uint32_t pairs, bool fine)
 {
-    const __m128i bits = _mm_cvtsi32_si128((int)plan->bits);
-    const __m128i shift = _mm_cvtsi32_si128((int)plan->ring_shift);
-    const __m256i half = _mm256_set1_epi32(1 << plan->bits >> 1);
-    const __m256i zero = _mm256_setzero_si256();
     const __m128i fine_shift = _mm_cvtsi32_si128((int)plan->fine_shift);
+    const __m128i ring_shift = _mm_cvtsi32_si128((int)plan->ring_shift);
+    const __m256i bits = _mm256_set1_epi32((int)plan->bits);
+    const __m256i half = _mm256_set1_epi32(1 << plan->bits >> 1), zero = _mm256_setzero_si256();
+    /* without clamping: shift the pixel to its place in the ring word and mask it */
+    const __m256i down = _mm256_set1_epi32((int)(plan->bits - plan->ring_shift));
+    const __m256i pixel = _mm256_set1_epi16((short)(255 << plan->ring_shift));
     const size_t pitch = 2 * (size_t)plan->channels;
     const uint32_t *base = plan->base;
     const uint8_t *index = plan->index;
@@ -46,26 +57,28 @@ ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row
     for (uint32_t s = 0; s < plan->steps; s++, base += 4, index += 64, dst += 16) {
         const uint8_t *w0 = row + base[0], *w1 = row + base[1];
         const uint8_t *w2 = row + base[2], *w3 = row + base[3];
-        __m256i pick0 = load256(index), pick1 = load256(index + 32), sum0 = zero, sum1 = zero;
-        __m256i fine0 = half, fine1 = half;
+        __m256i pick0 = load256(index), pick1 = load256(index + 32);
+        __m256i sum0 = fine ? zero : half, sum1 = sum0, fine0 = half, fine1 = half, v;
         for (size_t p = 0; p < pairs; p++, coeff += 32) {
             __m256i v0 = _mm256_shuffle_epi8(two_windows(w0 + p * pitch, w1 + p * pitch), pick0);
             __m256i v1 = _mm256_shuffle_epi8(two_windows(w2 + p * pitch, w3 + p * pitch), pick1);
-            sum0 = _mm256_add_epi32(sum0, _mm256_madd_epi16(v0, load256(coeff)));
-            sum1 = _mm256_add_epi32(sum1, _mm256_madd_epi16(v1, load256(coeff + 16)));
+            sum0 = multiply_add(sum0, v0, coeff);
+            sum1 = multiply_add(sum1, v1, coeff + 16);
             if (fine) {
                 coeff += 32;
-                fine0 = _mm256_add_epi32(fine0, _mm256_madd_epi16(v0, load256(coeff)));
-                fine1 = _mm256_add_epi32(fine1, _mm256_madd_epi16(v1, load256(coeff + 16)));
+                fine0 = multiply_add(fine0, v0, coeff);
+                fine1 = multiply_add(fine1, v1, coeff + 16);
             }
         }
         if (fine) {
-            sum0 = _mm256_sll_epi32(sum0, fine_shift);
-            sum1 = _mm256_sll_epi32(sum1, fine_shift);
+            v = _mm256_packs_epi32(join_fine(sum0, fine0, fine_shift, bits),
+                                   join_fine(sum1, fine1, fine_shift, bits));
+            v = clamp_words(v, ring_shift);
+        } else {
+            v = _mm256_packus_epi32(_mm256_srlv_epi32(sum0, down), _mm256_srlv_epi32(sum1, down));
+            v = _mm256_and_si256(v, pixel);
         }
-        sum0 = _mm256_sra_epi32(_mm256_add_epi32(sum0, fine0), bits);
-        sum1 = _mm256_sra_epi32(_mm256_add_epi32(sum1, fine1), bits);
-        _mm256_storeu_si256((void *)dst, to_ring(_mm256_packs_epi32(sum0, sum1), shift));
+        _mm256_storeu_si256((void *)dst, v);
     }
 }
 
@@ -287,17 +300,12 @@ ALWAYS_INLINE void store_packed(const struct hr_store *store, const uint8_t *row
                                 size_t pixels, enum hr_store_type type)
 {
     const size_t elements = pixels * store->channels;
-    float scales[24], biases[24];
     __m256 scale[3], bias[3];
     size_t i = 0;
 
-    for (size_t k = 0; k < 24; k++) {
-        scales[k] = store->scale[k % store->channels];
-        biases[k] = store->bias[k % store->channels];
-    }
     for (size_t k = 0; k < 3; k++) {
-        scale[k] = _mm256_loadu_ps(scales + 8 * k);
-        bias[k] = _mm256_loadu_ps(biases + 8 * k);
+        scale[k] = _mm256_loadu_ps(store->packed_scale + 8 * k);
+        bias[k] = _mm256_loadu_ps(store->packed_bias + 8 * k);
     }
     for (; i + 24 <= elements; i += 24)
         for (size_t k = 0; k < 3; k++) {

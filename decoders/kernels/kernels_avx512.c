@@ -1,5 +1,5 @@
-/* AVX-512 with byte permutes. One 64-byte window of the row serves 16 elements of a horizontal
- * step; tails are masked. */
+/* AVX-512 with byte permutes and VNNI. One 64-byte window of the row serves 32 elements of a
+ * horizontal step, or 16; tails are masked. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -23,66 +23,144 @@ ALWAYS_INLINE __mmask16 first_16(size_t left)
     return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1);
 }
 
+/* What turns 32-bit sums into ring words. With clamping: >> bits, clamp, << ring_shift. Without: the
+ * shift that leaves the pixel at its place in the low (high) word, and a mask. */
+struct finish {
+    __m512i bits, fine_shift, ring_shift, to_low, to_high, pixel;
+};
+
+ALWAYS_INLINE struct finish finish_init(const struct hr_hplan *plan)
+{
+    const int down = (int)plan->bits - (int)plan->ring_shift;
+
+    return (struct finish){
+        .bits = _mm512_set1_epi32((int)plan->bits),
+        .fine_shift = _mm512_set1_epi32((int)plan->fine_shift),
+        .ring_shift = _mm512_set1_epi16((short)plan->ring_shift),
+        .to_low = _mm512_set1_epi32(down),
+        .to_high = _mm512_set1_epi32(16 - down), /* a rotation: may be to the right */
+        .pixel = _mm512_set1_epi16((short)(255 << plan->ring_shift)),
+    };
+}
+
+ALWAYS_INLINE __m512i clamp_words(const struct finish *f, __m512i v)
+{
+    v = _mm512_min_epi16(_mm512_max_epi16(v, _mm512_setzero_si512()), _mm512_set1_epi16(255));
+    return _mm512_sllv_epi16(v, f->ring_shift);
+}
+
+ALWAYS_INLINE __m512i join_fine(const struct finish *f, __m512i sum, __m512i fine)
+{
+    return _mm512_srav_epi32(_mm512_add_epi32(_mm512_sllv_epi32(sum, f->fine_shift), fine), f->bits);
+}
+
+/* Sums of 32 elements in two vectors, and of the fine parts of the coefficients. */
+struct sums {
+    __m512i sum0, sum1, fine0, fine1;
+};
+
+/* w0, w1: the windows of the two halves, which PAIR64 shares. */
+ALWAYS_INLINE struct sums sum_step(const uint8_t *w0, const uint8_t *w1, size_t pitch,
+                                   const uint8_t *index, const int16_t *coeff, uint32_t pairs,
+                                   __m512i half, bool fine)
+{
+    const __mmask64 bytes = 0x5555555555555555; /* the others become 0 */
+    const __m512i pick0 = load512(index), pick1 = load512(index + 64);
+    const __m512i zero = _mm512_setzero_si512();
+    struct sums s = {fine ? zero : half, fine ? zero : half, half, half};
+
+    for (size_t p = 0; p < pairs; p++, coeff += 64) {
+        __m512i window0 = load512(w0 + p * pitch);
+        __m512i window1 = w0 == w1 ? window0 : load512(w1 + p * pitch);
+        __m512i v0 = _mm512_maskz_permutexvar_epi8(bytes, pick0, window0);
+        __m512i v1 = _mm512_maskz_permutexvar_epi8(bytes, pick1, window1);
+        s.sum0 = _mm512_dpwssd_epi32(s.sum0, v0, load512(coeff));
+        s.sum1 = _mm512_dpwssd_epi32(s.sum1, v1, load512(coeff + 32));
+        if (fine) {
+            coeff += 64;
+            s.fine0 = _mm512_dpwssd_epi32(s.fine0, v0, load512(coeff));
+            s.fine1 = _mm512_dpwssd_epi32(s.fine1, v1, load512(coeff + 32));
+        }
+    }
+    return s;
+}
+
+ALWAYS_INLINE void hresize_even_odd(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
+                                    uint32_t pairs, bool fine)
+{
+    const __mmask32 odd = 0xaaaaaaaa;
+    const struct finish f = finish_init(plan);
+    const __m512i half = _mm512_set1_epi32(1 << plan->bits >> 1);
+    const size_t pitch = 2 * (size_t)plan->channels;
+    const uint8_t *index = plan->index;
+    const int16_t *coeff = plan->coeff;
+
+    for (uint32_t step = 0; step < plan->steps; step++, index += 128, dst += 32) {
+        const uint8_t *w = row + plan->base[step];
+        struct sums s = sum_step(w, w, pitch, index, coeff, pairs, half, fine);
+        __m512i v;
+        coeff += (fine ? 128 : 64) * pairs;
+        if (fine) {
+            v = _mm512_slli_epi32(join_fine(&f, s.sum1, s.fine1), 16);
+            v = clamp_words(&f, _mm512_mask_blend_epi16(odd, join_fine(&f, s.sum0, s.fine0), v));
+        } else {
+            v = _mm512_mask_blend_epi16(odd, _mm512_srlv_epi32(s.sum0, f.to_low),
+                                        _mm512_rolv_epi32(s.sum1, f.to_high));
+            v = _mm512_and_si512(v, f.pixel);
+        }
+        _mm512_storeu_si512(dst, v);
+    }
+}
+
 ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
                                  uint32_t pairs, bool fine)
 {
     static const uint16_t low_words[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
                                            22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42,
                                            44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
-    const __mmask64 bytes = 0x5555555555555555; /* the others become 0 */
-    const __m128i bits = _mm_cvtsi32_si128((int)plan->bits);
-    const __m128i shift = _mm_cvtsi32_si128((int)plan->ring_shift);
+    const struct finish f = finish_init(plan);
     const __m512i half = _mm512_set1_epi32(1 << plan->bits >> 1), words = load512(low_words);
-    const __m512i zero = _mm512_setzero_si512();
-    const __m128i fine_shift = _mm_cvtsi32_si128((int)plan->fine_shift);
     const size_t pitch = 2 * (size_t)plan->channels;
     const uint32_t *base = plan->base;
     const uint8_t *index = plan->index;
     const int16_t *coeff = plan->coeff;
 
-    for (uint32_t s = 0; s < plan->steps; s++, base += 2, index += 128, dst += 32) {
-        const uint8_t *w0 = row + base[0], *w1 = row + base[1];
-        __m512i pick0 = load512(index), pick1 = load512(index + 64), sum0 = zero, sum1 = zero;
-        __m512i fine0 = half, fine1 = half;
-        for (size_t p = 0; p < pairs; p++, coeff += 64) {
-            __m512i v0 = _mm512_maskz_permutexvar_epi8(bytes, pick0, load512(w0 + p * pitch));
-            __m512i v1 = _mm512_maskz_permutexvar_epi8(bytes, pick1, load512(w1 + p * pitch));
-            sum0 = _mm512_add_epi32(sum0, _mm512_madd_epi16(v0, load512(coeff)));
-            sum1 = _mm512_add_epi32(sum1, _mm512_madd_epi16(v1, load512(coeff + 32)));
-            if (fine) {
-                coeff += 64;
-                fine0 = _mm512_add_epi32(fine0, _mm512_madd_epi16(v0, load512(coeff)));
-                fine1 = _mm512_add_epi32(fine1, _mm512_madd_epi16(v1, load512(coeff + 32)));
-            }
-        }
+    for (uint32_t step = 0; step < plan->steps; step++, base += 2, index += 128, dst += 32) {
+        struct sums s =
+            sum_step(row + base[0], row + base[1], pitch, index, coeff, pairs, half, fine);
+        __m512i v;
+        coeff += (fine ? 128 : 64) * pairs;
         if (fine) {
-            sum0 = _mm512_sll_epi32(sum0, fine_shift);
-            sum1 = _mm512_sll_epi32(sum1, fine_shift);
+            v = _mm512_permutex2var_epi16(join_fine(&f, s.sum0, s.fine0), words,
+                                          join_fine(&f, s.sum1, s.fine1));
+            v = clamp_words(&f, v);
+        } else {
+            v = _mm512_permutex2var_epi16(_mm512_srlv_epi32(s.sum0, f.to_low), words,
+                                          _mm512_srlv_epi32(s.sum1, f.to_low));
+            v = _mm512_and_si512(v, f.pixel);
         }
-        sum0 = _mm512_sra_epi32(_mm512_add_epi32(sum0, fine0), bits);
-        sum1 = _mm512_sra_epi32(_mm512_add_epi32(sum1, fine1), bits);
-        __m512i v = _mm512_permutex2var_epi16(sum0, words, sum1);
-        v = _mm512_max_epi16(v, _mm512_setzero_si512());
-        v = _mm512_min_epi16(v, _mm512_set1_epi16(255));
-        _mm512_storeu_si512(dst, _mm512_sll_epi16(v, shift));
+        _mm512_storeu_si512(dst, v);
     }
 }
 
-static void hresize_lane64(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)
-{
-    const uint32_t pairs = plan->taps / 2;
+/* A copy of the loop for each usual number of tap pairs. */
+#define HRESIZE(name, loop)                                                                        \
+    static void name(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)                \
+    {                                                                                              \
+        const uint32_t pairs = plan->taps / 2;                                                     \
+                                                                                                   \
+        if (plan->fine_shift)                                                                      \
+            loop(plan, row, dst, pairs, true);                                                     \
+        else if (pairs == 1)                                                                       \
+            loop(plan, row, dst, 1, false);                                                        \
+        else if (pairs == 2)                                                                       \
+            loop(plan, row, dst, 2, false);                                                        \
+        else                                                                                       \
+            loop(plan, row, dst, pairs, false);                                                    \
+    }
 
-    if (plan->fine_shift)
-        hresize_lanes(plan, row, dst, pairs, true);
-    else if (pairs == 1)
-        hresize_lanes(plan, row, dst, 1, false);
-    else if (pairs == 2)
-        hresize_lanes(plan, row, dst, 2, false);
-    else if (pairs == 3)
-        hresize_lanes(plan, row, dst, 3, false);
-    else
-        hresize_lanes(plan, row, dst, pairs, false);
-}
+HRESIZE(hresize_pair64, hresize_even_odd)
+HRESIZE(hresize_lane64, hresize_lanes)
 
 /* Two vectors of 32 words to 64 bytes in order. */
 ALWAYS_INLINE void put_bytes(uint8_t *dst, __m512i a, __m512i b, size_t left)
@@ -196,17 +274,12 @@ ALWAYS_INLINE void store_packed(const struct hr_store *store, const uint8_t *row
                                 size_t pixels, enum hr_store_type type)
 {
     const size_t elements = pixels * store->channels;
-    float scales[48], biases[48];
     __m512 scale[3], bias[3];
     size_t i = 0;
 
-    for (size_t k = 0; k < 48; k++) {
-        scales[k] = store->scale[k % store->channels];
-        biases[k] = store->bias[k % store->channels];
-    }
     for (size_t k = 0; k < 3; k++) {
-        scale[k] = _mm512_loadu_ps(scales + 16 * k);
-        bias[k] = _mm512_loadu_ps(biases + 16 * k);
+        scale[k] = _mm512_loadu_ps(store->packed_scale + 16 * k);
+        bias[k] = _mm512_loadu_ps(store->packed_bias + 16 * k);
     }
     for (; i + 48 <= elements; i += 48)
         for (size_t k = 0; k < 3; k++) {
@@ -298,6 +371,7 @@ FLOAT_STORES(f32, HR_STORE_F32)
 
 void hr_kernels_fill_avx512(struct hr_kernels *kernels)
 {
+    kernels->hresize[HR_HLAYOUT_PAIR64] = hresize_pair64;
     kernels->hresize[HR_HLAYOUT_LANE64] = hresize_lane64;
     kernels->vnarrow = vnarrow;
     kernels->vwide = vwide;

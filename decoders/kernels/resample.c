@@ -146,6 +146,10 @@ static int choose_store(struct hr_resample *resample)
                                         .plane_stride = job->dst_plane_stride};
     memcpy(resample->store.scale, job->scale, sizeof(resample->store.scale));
     memcpy(resample->store.bias, job->bias, sizeof(resample->store.bias));
+    for (uint32_t i = 0, c = 0; i < HR_PACKED_PERIOD; i++, c = c + 1 == job->channels ? 0 : c + 1) {
+        resample->store.packed_scale[i] = job->scale[c];
+        resample->store.packed_bias[i] = job->bias[c];
+    }
     resample->convert = planar ? resample->kernels->planar[type] : resample->kernels->packed[type];
     return 0;
 }

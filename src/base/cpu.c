@@ -41,7 +41,8 @@ static unsigned detect(void)
         flags |= HR_CPU_AVX2;
     if ((flags & HR_CPU_AVX2) && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2"))
+        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+        __builtin_cpu_supports("avx512vnni"))
         flags |= HR_CPU_AVX512;
     if (is_slow_pdep())
         flags |= HR_CPU_SLOW_PDEP;

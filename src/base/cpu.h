@@ -6,7 +6,7 @@
 
 enum hr_cpu_flag {
     HR_CPU_AVX2 = 1 << 0,   /* AVX2 + BMI1/2 + F16C + FMA: what Haswell and Zen have */
-    HR_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL, VBMI, VBMI2: Ice Lake, Zen 4 */
+    HR_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL, VBMI, VBMI2, VNNI: Ice Lake, Zen 4 */
     HR_CPU_NEON = 1 << 2,
     HR_CPU_SLOW_PDEP = 1 << 3, /* AMD before Zen 3: pdep/pext are microcoded */
 };
