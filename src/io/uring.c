@@ -134,13 +134,27 @@ static int create_ring(struct uring *u, struct hr_error *err)
     return 0;
 }
 
+/* Sandboxes may let the set-up through and refuse the other two calls. A ring that is not enabled
+ * yet answers EBADFD. */
+static int check_calls(struct uring *u, struct hr_error *err)
+{
+    int ret = io_uring_enter((unsigned)u->ring.ring_fd, 0, 0, 0, NULL);
+
+    return ret >= 0 || ret == -EBADFD ? 0 : refuse(err, -ret, "io_uring_enter");
+}
+
 static int check_opcodes(struct uring *u, struct hr_error *err)
 {
-    struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);
-    bool complete = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&
+    enum { MAX_OPS = 256 };
+    struct io_uring_probe *probe =
+        hr_alloc_zero(1, sizeof(*probe) + MAX_OPS * sizeof(struct io_uring_probe_op));
+    int ret = probe ? io_uring_register_probe(&u->ring, probe, MAX_OPS) : -ENOMEM;
+    bool complete = ret >= 0 && io_uring_opcode_supported(probe, IORING_OP_READ) &&
                     io_uring_opcode_supported(probe, IORING_OP_READ_FIXED);
 
-    io_uring_free_probe(probe);
+    hr_free(probe);
+    if (ret < 0)
+        return refuse(err, -ret, "io_uring_register");
     return complete ? 0 : refuse(err, ENOSYS, "io_uring without the read operations");
 }
 
@@ -203,6 +217,8 @@ static int init(struct uring *u, const struct hr_reader_options *options, struct
     if (u->wake_fd < 0)
         return hr_fail_errno(err, errno, "eventfd");
     ret = create_ring(u, err);
+    if (ret == 0)
+        ret = check_calls(u, err);
     if (ret == 0)
         ret = check_opcodes(u, err);
     if (ret == 0) {
