@@ -8,7 +8,7 @@
 #include "conf/conf.h"
 #include "shards/dataset.h"
 
-enum { USUAL_SIDE = 224, USUAL_RATE = 16000, USUAL_BATCH = 256, NAMED_CLASSES = 8 };
+enum { USUAL_SIDE = 224, USUAL_RATE = 16000, USUAL_BATCH = 256, VIDEO_BATCH = 32, NAMED_CLASSES = 8 };
 
 struct options {
     struct hr_cli cli;
@@ -147,6 +147,11 @@ static void add_array(struct hr_buf *out, const struct field *f)
 
 static void add_field(struct hr_buf *out, const struct field *f, uint64_t records)
 {
+    if (f->totals.present == 0) {
+        hr_buf_addf(out, "  # %s (%s): no record has it\n", f->schema->name,
+                    hr_field_type_name(f->schema->type));
+        return;
+    }
     comment_field(out, f, records);
     hr_buf_addf(out, "  %s:\n", f->schema->name);
     switch (f->schema->type) {
@@ -185,8 +190,8 @@ static void comment_classes(struct hr_buf *out, const struct hr_schema *schema)
 {
     if (schema->class_field < 0 || schema->class_count == 0)
         return;
-    hr_buf_addf(out, "  # %s is one of %" PRIu32 " classes:", schema->fields[schema->class_field].name,
-                schema->class_count);
+    hr_buf_addf(out, "  # %s is one of %" PRIu32 " class%s:", schema->fields[schema->class_field].name,
+                schema->class_count, schema->class_count == 1 ? "" : "es");
     for (uint32_t i = 0; i < schema->class_count && i < NAMED_CLASSES; i++) {
         hr_buf_addf(out, "%s %" PRIu32 " = ", i ? "," : "", i);
         add_plain(out, schema->classes[i]);
@@ -205,23 +210,38 @@ static void add_quoted(struct hr_buf *out, const char *text)
     hr_buf_finish(&quoted);
 }
 
+/* A clip takes as much memory as many pictures. */
+static uint64_t usual_batch(const struct hr_dataset *dataset)
+{
+    const struct hr_schema *schema = hr_dataset_schema(dataset);
+    uint64_t batch = USUAL_BATCH;
+
+    for (uint32_t i = 0; i < schema->field_count; i++) {
+        struct hr_field_totals totals;
+        hr_dataset_totals(dataset, i, &totals);
+        if (schema->fields[i].type == HR_FIELD_VIDEO && totals.present)
+            batch = VIDEO_BATCH;
+    }
+    while (batch > 1 && batch > hr_dataset_record_count(dataset))
+        batch /= 2;
+    return batch;
+}
+
 static void add_head(struct hr_buf *out, const struct hr_dataset *dataset, const char *path)
 {
     struct hr_digest digest = hr_dataset_digest(dataset);
-    uint64_t records = hr_dataset_record_count(dataset), batch = USUAL_BATCH;
     char count[32], bytes[32], hex[HR_DIGEST_HEX_BYTES];
 
-    while (batch > 1 && batch > records)
-        batch /= 2;
     hr_buf_addf(out, "# Headrace pipeline for a dataset of %s records, %s, digest %s.\n",
-                hr_cli_format_count(records, count), hr_cli_format_bytes(hr_dataset_bytes(dataset), bytes),
+                hr_cli_format_count(hr_dataset_record_count(dataset), count),
+                hr_cli_format_bytes(hr_dataset_bytes(dataset), bytes),
                 hr_digest_hex(&digest, hex));
     hr_buf_add_str(out, "# Keys that are commented out stand at their defaults. docs/pipeline-file.md explains "
                         "all of them,\n# 'headrace check' shows what this file gives.\n\ndataset: ");
     add_quoted(out, path);
     hr_buf_addf(out, " # a relative path starts at this file's folder\nseed: 1\n"
                      "batch: %" PRIu64 " # the global batch: all ranks together; their number must divide it\n",
-                batch);
+                usual_batch(dataset));
     hr_buf_add_str(out,
                    "#order: full # full | window | none; window: {block: 1024, open: 16} for slow storage\n"
                    "#last: drop # an epoch's last records when a batch does not fill: drop | pad | wrap | keep\n"
