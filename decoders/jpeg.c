@@ -23,6 +23,7 @@
 enum {
     MAX_SCANS = 100, /* real progressive files have about ten; each costs a pass over the picture */
     ROW_PAD = 64,
+    ROWS_AT_ONCE = 16,
 };
 
 struct jpeg_state {
@@ -273,18 +274,28 @@ static int check_damage(struct jpeg_state *s)
     return 0;
 }
 
-/* Restricts decoding to whole iMCU columns around [x, x + w), with one more on either side: at the
- * edge of what is decoded, upsampling acts as at the edge of a picture. Returns the column that
- * output rows now begin at. */
+/* Fancy upsampling looks one chroma sample to either side; at the edge of what is decoded it acts as
+ * at the edge of a picture. So many luma columns around a box must be decoded too. */
+static JDIMENSION column_margin(const struct jpeg_decompress_struct *c)
+{
+    return c->max_h_samp_factor == 1 ? 0 : (JDIMENSION)c->max_h_samp_factor;
+}
+
+/* Restricts decoding to the whole iMCU columns that hold [x, x + w) and its margin. Returns the column
+ * that output rows now begin at. */
 static JDIMENSION crop_columns(struct jpeg_decompress_struct *c, JDIMENSION x, JDIMENSION w)
 {
     JDIMENSION step = (JDIMENSION)(c->max_h_samp_factor * c->min_DCT_scaled_size);
-    JDIMENSION first = x - x % step;
-    JDIMENSION end = x + w + step - 1;
+    JDIMENSION margin = column_margin(c);
+    JDIMENSION first = x > margin ? x - margin : 0;
+    JDIMENSION end = x + w + margin + step - 1;
 
+    first -= first % step;
     end -= end % step;
-    first = first > step ? first - step : 0;
-    end = end + step < c->output_width ? end + step : c->output_width;
+    end = end < c->output_width ? end : c->output_width;
+    /* Below three chroma samples libjpeg upsamples another way. */
+    if (first && end - first < 3 * (JDIMENSION)c->max_h_samp_factor)
+        first -= step;
     if (first == 0 && end == c->output_width)
         return 0;
     JDIMENSION width = end - first;
@@ -292,26 +303,37 @@ static JDIMENSION crop_columns(struct jpeg_decompress_struct *c, JDIMENSION x, J
     return first;
 }
 
+static bool push_row(const struct jpeg_state *s, const struct hr_image_request *r, uint8_t *pixels)
+{
+    if (s->cinfo.output_components == 4)
+        hr_pixels_cmyk_to_rgb(pixels, pixels, r->w);
+    if (s->cinfo.output_components != 1 && r->channels == 1)
+        hr_pixels_rgb_to_gray(pixels, pixels, r->w);
+    return r->push(r->user, pixels);
+}
+
+/* Several rows at a time: the resampler's wide loads then find them in the cache, instead of waiting
+ * for stores that are still under way. */
 static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION first,
                      JDIMENSION left)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
-    size_t row_bytes = (size_t)c->output_width * (size_t)c->output_components + ROW_PAD;
-    JSAMPROW row = c->mem->alloc_large((j_common_ptr)c, JPOOL_IMAGE, row_bytes);
-    uint8_t *pixels = row + (size_t)left * (size_t)c->output_components;
+    JDIMENSION row_bytes = c->output_width * (JDIMENSION)c->output_components + ROW_PAD;
+    JSAMPARRAY rows = c->mem->alloc_sarray((j_common_ptr)c, JPOOL_IMAGE, row_bytes, ROWS_AT_ONCE);
+    size_t start = (size_t)left * (size_t)c->output_components;
     bool more = true;
 
-    for (JDIMENSION i = first; i < r->y + r->h && more; i++) {
-        jpeg_read_scanlines(c, &row, 1);
+    while (first < r->y + r->h && more) {
+        JDIMENSION want = r->y + r->h - first, got = 0;
+        want = want < ROWS_AT_ONCE ? want : ROWS_AT_ONCE;
+        while (got < want)
+            got += jpeg_read_scanlines(c, rows + got, want - got);
         if (HR_UNLIKELY(s->scan_short))
             return check_damage(s);
-        if (i < r->y)
-            continue;
-        if (c->output_components == 4)
-            hr_pixels_cmyk_to_rgb(pixels, pixels, r->w);
-        if (c->output_components != 1 && r->channels == 1)
-            hr_pixels_rgb_to_gray(pixels, pixels, r->w);
-        more = r->push(r->user, pixels);
+        for (JDIMENSION i = 0; i < got && more; i++)
+            if (first + i >= r->y)
+                more = push_row(s, r, rows[i] + start);
+        first += got;
     }
     return check_damage(s);
 }

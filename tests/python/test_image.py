@@ -17,7 +17,8 @@ except ImportError as missing:
     raise unittest.SkipTest(f"{missing}: pip install pillow numpy")
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOL = os.environ.get("HR_IMAGE_TOOL", str(ROOT / "build" / "tests" / "golden" / "hr_image_tool"))
+BUILD = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
+TOOL = os.environ.get("HR_IMAGE_TOOL", str(BUILD / "tests" / "golden" / "hr_image_tool"))
 DTYPES = {"u8": np.uint8, "f16": np.float16, "f32": np.float32}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 

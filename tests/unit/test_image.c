@@ -1,4 +1,5 @@
-/* images: a region decoded is the full decode cropped, bit for bit. */
+/* images: a region decoded is the full decode cropped, bit for bit; damaged files are refused, never
+ * believed; steady state allocates nothing. */
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include "base/rng.h"
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
+#include "decoders/exif.h"
 #include "decoders/pixels.h"
 #include "lib/shared.h"
 
@@ -181,7 +183,7 @@ static int visit(const char *path, const struct stat *st, int flag, struct FTW *
     if (hr_media_sniff(tight, count) == HR_MEDIA_JPEG) {
         check_boxes(path, tight, count, 1, box_count());
         if (files % 5 == 0)
-            check_boxes(path, tight, count, 2 << files % 3, 2);
+            check_boxes(path, tight, count, 2 << files / 5 % 3, box_count());
     }
     hr_free(tight);
     hr_free(bytes);
@@ -207,11 +209,360 @@ static void jpeg_region_is_the_full_decode_cropped(void **state)
     assert_true(files > 100);
 }
 
+/* ---- the other decoders: a region is their own whole picture cropped ---- */
+
+struct grab {
+    uint8_t *rgb;
+    size_t stride;
+    uint32_t rows;
+};
+
+static bool grab_row(void *user, const uint8_t *row)
+{
+    struct grab *g = user;
+
+    memcpy(g->rgb + g->rows++ * g->stride, row, g->stride);
+    return true;
+}
+
+static bool whole_picture(const struct hr_decoder *decoder, void *state, const uint8_t *bytes,
+                          size_t count, struct picture *p)
+{
+    struct hr_facts facts;
+
+    *p = (struct picture){0};
+    if (hr_media_measure(bytes, count, HR_FIELD_IMAGE, false, NULL, &facts, NULL) < 0)
+        return false;
+    struct grab g = {.rgb = hr_alloc((size_t)facts.width * facts.height * 3),
+                     .stride = (size_t)facts.width * 3};
+    struct hr_image_request r = {.bytes = bytes, .count = count, .picture_w = facts.width,
+                                 .picture_h = facts.height, .w = facts.width, .h = facts.height,
+                                 .channels = 3, .shrink = 1, .push = grab_row, .user = &g};
+    *p = (struct picture){.rgb = g.rgb, .w = facts.width, .h = facts.height};
+    if (decoder->image->decode(state, &r, NULL) == 0)
+        return true;
+    hr_free(g.rgb);
+    return false;
+}
+
+static void *other_states[HR_DECODER_MAX];
+
+static int visit_other(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    void *bytes;
+    size_t count;
+    struct picture whole;
+
+    if (flag != FTW_F || hr_fd_read_file(path, 64 << 20, &bytes, &count, NULL) < 0)
+        return 0;
+    const struct hr_decoder *decoder = hr_decoder_find(bytes, count, NULL);
+    if (decoder && decoder->image && decoder != &hr_decoder_jpeg) {
+        void **state = &other_states[hr_decoder_index(decoder)];
+        if (!*state)
+            assert_int_equal(decoder->image->create(0, state), 0);
+        if (whole_picture(decoder, *state, bytes, count, &whole)) {
+            for (int i = 0; i < 8; i++) {
+                struct hr_image_request r = {.bytes = bytes, .count = count, .picture_w = whole.w,
+                                             .picture_h = whole.h, .channels = 3, .shrink = 1,
+                                             .push = push_box};
+                pick_side(whole.w, &r.x, &r.w);
+                pick_side(whole.h, &r.y, &r.h);
+                struct expected e = {.whole = &whole, .x = r.x, .y = r.y, .w = r.w, .h = r.h};
+                r.user = &e;
+                if (decoder->image->decode(*state, &r, NULL) < 0 || !e.same || e.row != e.h)
+                    fail_msg("%s: box %u,%u %ux%u differs", path, r.x, r.y, r.w, r.h);
+            }
+            files++;
+            hr_free(whole.rgb);
+        }
+    }
+    hr_free(bytes);
+    return 0;
+}
+
+static void other_regions_are_the_whole_cropped(void **state)
+{
+    char data[1024], cases[1024];
+
+    (void)state;
+    if (!hr_test_shared("data/images/formats", data, sizeof(data)) ||
+        !hr_test_shared("cases", cases, sizeof(cases))) {
+        print_message("# skipped: no shared data (set HR_SHARED)\n");
+        skip();
+    }
+    files = 0;
+    nftw(data, visit_other, 16, FTW_PHYS);
+    nftw(cases, visit_other, 16, FTW_PHYS);
+    for (int i = 0; i < HR_DECODER_MAX; i++)
+        if (other_states[i])
+            hr_decoder_at(i)->image->destroy(other_states[i]);
+    assert_true(files >= 20);
+}
+
+/* ---- damage ---- */
+
+static uint8_t *make_jpeg(uint32_t w, uint32_t h, bool progressive, unsigned long *count)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr err;
+    unsigned char *out = NULL;
+
+    c.err = jpeg_std_error(&err);
+    jpeg_create_compress(&c);
+    *count = 0;
+    jpeg_mem_dest(&c, &out, count);
+    c.image_width = w;
+    c.image_height = h;
+    c.input_components = 3;
+    c.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&c);
+    if (progressive)
+        jpeg_simple_progression(&c);
+    jpeg_start_compress(&c, TRUE);
+    uint8_t *row = hr_alloc((size_t)w * 3);
+    while (c.next_scanline < h) {
+        for (uint32_t x = 0; x < w * 3; x++)
+            row[x] = (uint8_t)(x * 7 + c.next_scanline * 5 + pick(40));
+        jpeg_write_scanlines(&c, &row, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    hr_free(row);
+    return out;
+}
+
+static int decode_jpeg(void *state, const uint8_t *bytes, size_t count, uint32_t w, uint32_t h,
+                       uint32_t rows, struct hr_error *err)
+{
+    uint8_t *rgb = hr_alloc((size_t)w * h * 3);
+    struct grab g = {.rgb = rgb, .stride = (size_t)w * 3};
+    struct hr_image_request r = {.bytes = bytes, .count = count, .picture_w = w, .picture_h = h,
+                                 .w = w, .h = rows, .channels = 3, .shrink = 1, .push = grab_row,
+                                 .user = &g};
+    int ret = hr_decoder_jpeg.image->decode(state, &r, err);
+
+    hr_free(rgb);
+    return ret;
+}
+
+static void cut_jpegs_are_truncated_at_every_length(void **state)
+{
+    void *s;
+    struct hr_error err;
+
+    (void)state;
+    assert_int_equal(hr_decoder_jpeg.image->create(0, &s), 0);
+    for (int progressive = 0; progressive < 2; progressive++) {
+        unsigned long count;
+        uint8_t *jpeg = make_jpeg(60, 50, progressive, &count);
+        for (size_t n = 2; n + 8 < count; n++)
+            assert_int_equal(decode_jpeg(s, jpeg, n, 60, 50, 50, &err), HR_E_TRUNCATED);
+        assert_int_equal(decode_jpeg(s, jpeg, count - 2, 60, 50, 50, &err), 0); /* no EOI */
+        assert_int_equal(decode_jpeg(s, jpeg, count, 60, 50, 50, &err), 0);
+        if (!progressive) /* what is cut off below the rows needed does no harm */
+            assert_int_equal(decode_jpeg(s, jpeg, count * 3 / 4, 60, 50, 8, &err), 0);
+        free(jpeg);
+    }
+    hr_decoder_jpeg.image->destroy(s);
+}
+
+/* Without its own DQT and DHT a file must not borrow those of the one before. */
+static void jpeg_tables_are_not_carried_over(void **state)
+{
+    unsigned long count;
+    uint8_t *jpeg = make_jpeg(40, 40, false, &count), *bare = hr_alloc(count);
+    size_t n = 2, i = 2;
+    struct hr_error err;
+    void *s;
+
+    (void)state;
+    memcpy(bare, jpeg, 2);
+    while (jpeg[i + 1] != 0xda) {
+        size_t length = ((size_t)jpeg[i + 2] << 8 | jpeg[i + 3]) + 2;
+        if (jpeg[i + 1] != 0xdb) {
+            memcpy(bare + n, jpeg + i, length);
+            n += length;
+        }
+        i += length;
+    }
+    memcpy(bare + n, jpeg + i, count - i);
+    n += count - i;
+    assert_int_equal(hr_decoder_jpeg.image->create(0, &s), 0);
+    assert_int_equal(decode_jpeg(s, jpeg, count, 40, 40, 40, &err), 0);
+    assert_int_equal(decode_jpeg(s, bare, n, 40, 40, 40, &err), HR_E_DECODE);
+    assert_non_null(strstr(err.text, "uantization"));
+    hr_decoder_jpeg.image->destroy(s);
+    hr_free(bare);
+    free(jpeg);
+}
+
+/* ---- chains ---- */
+
+static struct hr_arg size_arg = {.name = "size", .kind = HR_ARG_INT, .integer = 64, .number = 64};
+static struct hr_call crop_op = {.name = "random_resized_crop", .args = &size_arg, .arg_count = 1};
+static struct hr_call flip_op[2];
+
+static struct hr_chain *make_chain(void)
+{
+    struct hr_chain *chain = NULL;
+    struct hr_error err;
+
+    flip_op[0] = crop_op;
+    flip_op[1] = (struct hr_call){.name = "hflip"};
+    struct hr_chain_spec spec = {
+        .type = HR_FIELD_IMAGE, .field = "image", .ops = flip_op, .op_count = 2};
+    assert_int_equal(hr_chain_create(&spec, &chain, &err), 0);
+    return chain;
+}
+
+static void damaged_bytes_give_pixels_or_a_sample_error(void **state)
+{
+    static uint8_t out[64 * 64 * 3];
+    static const char *const names[] = {
+        "open/img/J08-420-base.jpg", "open/img/J12-progressive.jpg", "open/img/P05-adam7.png",
+        "open/img/P07-rgba.png", "open/img/W01b-lossless.webp", "open/img/J15-restart1.jpg"};
+    struct hr_chain *chain = make_chain();
+    struct hr_context *context;
+    char path[1024], below[128];
+    int refused = 0;
+
+    (void)state;
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    for (int i = 0; i < 3000; i++) {
+        void *dst[HR_CHAIN_MAX_OUTPUTS] = {out}, *bytes;
+        struct hr_sample_plan plan;
+        struct hr_facts facts;
+        struct hr_error err;
+        size_t count;
+        snprintf(below, sizeof(below), "cases/%s", names[i % 6]);
+        if (!hr_test_shared(below, path, sizeof(path)) ||
+            hr_fd_read_file(path, 1 << 20, &bytes, &count, NULL) < 0) {
+            print_message("# skipped: no shared cases (set HR_SHARED)\n");
+            skip();
+        }
+        uint8_t *value = hr_alloc(count + HR_CHAIN_PADDING);
+        memcpy(value, bytes, count);
+        memset(value + count, 0, HR_CHAIN_PADDING);
+        for (uint32_t k = 1 + pick(4); k; k--)
+            value[pick((uint32_t)count)] = (uint8_t)pick(256);
+        if (pick(3) == 0)
+            count -= pick((uint32_t)count);
+        int ret = hr_media_measure(value, count, HR_FIELD_IMAGE, i % 2, NULL, &facts, &err);
+        if (ret == 0 && (uint64_t)facts.width * facts.height < 4000000)
+            ret = hr_chain_plan(chain, &facts, count, 1, 0, (uint64_t)i, 0, &plan, &err);
+        else if (ret == 0)
+            ret = HR_E_LIMIT;
+        if (ret == 0)
+            ret = hr_chain_decode(chain, context, &plan, 0, value, count, dst, &err);
+        refused += ret < 0;
+        if (ret < 0)
+            assert_int_equal(hr_error_scope_of(ret), HR_SCOPE_SAMPLE);
+        hr_free(value);
+        hr_free(bytes);
+    }
+    assert_in_range(refused, 300, 2990);
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+}
+
+static void steady_state_allocates_nothing(void **state)
+{
+    static uint8_t out[64 * 64 * 3];
+    struct hr_chain *chain = make_chain();
+    struct hr_context *context;
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out};
+    unsigned long count;
+    uint8_t *jpeg = make_jpeg(300, 200, false, &count), *value = hr_alloc_zero(1, count + 64);
+    struct hr_facts facts;
+
+    (void)state;
+    memcpy(value, jpeg, count);
+    assert_int_equal(hr_media_measure(value, count, HR_FIELD_IMAGE, true, NULL, &facts, NULL), 0);
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    for (uint64_t i = 0; i < 40; i++) {
+        struct hr_sample_plan plan;
+        struct hr_error err;
+        if (i > 20) /* a build with the check aborts on an allocation from here on */
+            hr_mem_steady_enter();
+        int ret = hr_chain_plan(chain, &facts, count, 1, 0, i, 0, &plan, &err);
+        if (ret == 0)
+            ret = hr_chain_decode(chain, context, &plan, 0, value, count, dst, &err);
+        if (i > 20)
+            hr_mem_steady_leave();
+        assert_int_equal(ret, 0);
+    }
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+    hr_free(value);
+    free(jpeg);
+}
+
+static void orientation_is_read_strictly(void **state)
+{
+    uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
+                      0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0};
+
+    (void)state;
+    assert_int_equal(hr_exif_orientation(exif, sizeof(exif)), 6);
+    for (size_t n = 0; n < 28; n++)
+        assert_int_equal(hr_exif_orientation(exif, n), 0);
+    exif[24] = 9;
+    assert_int_equal(hr_exif_orientation(exif, sizeof(exif)), 0);
+    exif[24] = 6;
+    exif[18] = 4; /* LONG instead of SHORT */
+    assert_int_equal(hr_exif_orientation(exif, sizeof(exif)), 0);
+    exif[18] = 3;
+    exif[10] = 0xff; /* directory far outside */
+    exif[13] = 0xff;
+    assert_int_equal(hr_exif_orientation(exif, sizeof(exif)), 0);
+}
+
+static void bounds_of_ragged_outputs_hold(void **state)
+{
+    struct hr_arg ragged = {.name = "ragged", .kind = HR_ARG_BOOL, .boolean = true};
+    struct hr_call output = {.name = "output", .args = &ragged, .arg_count = 1};
+    struct hr_arg short_side = {.name = "", .kind = HR_ARG_INT, .integer = 100, .number = 100,
+                                .text = "100"};
+    struct hr_call resize = {.name = "resize", .args = &short_side, .arg_count = 1};
+    struct hr_chain_spec spec = {.type = HR_FIELD_IMAGE, .field = "image", .ops = &resize,
+                                 .op_count = 1, .output = &output, .max_width = 2000,
+                                 .max_height = 1000};
+    struct hr_facts facts = {.width = 300, .height = 200};
+    struct hr_sample_plan plan;
+    struct hr_chain *chain;
+    struct hr_error err;
+
+    (void)state;
+    assert_int_equal(hr_chain_create(&spec, &chain, &err), 0);
+    const struct hr_chain_output *out = hr_chain_output_at(chain, 0);
+    assert_true(out->ragged && out->shape[0] == 0 && out->shape[1] == 0 && out->shape[2] == 3);
+    assert_int_equal(hr_chain_plan(chain, &facts, 1, 0, 0, 0, 0, &plan, &err), 0);
+    assert_int_equal(plan.shape[0][0], 100);
+    assert_int_equal(plan.shape[0][1], 150);
+    assert_int_equal(plan.bytes[0], 100 * 150 * 3);
+    facts.height = 1; /* 30,000 pixels wide after the resize */
+    assert_int_equal(hr_chain_plan(chain, &facts, 1, 0, 0, 0, 0, &plan, &err), HR_E_LIMIT);
+    facts.height = 0;
+    assert_true(hr_chain_plan(chain, &facts, 1, 0, 0, 0, 0, &plan, &err) < 0);
+    hr_chain_destroy(chain);
+    spec.output = NULL;
+    assert_int_equal(hr_chain_create(&spec, &chain, &err), HR_E_CONFIG);
+    assert_non_null(strstr(err.hint, "ragged: true"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jpeg_region_is_the_full_decode_cropped),
+        cmocka_unit_test(other_regions_are_the_whole_cropped),
+        cmocka_unit_test(cut_jpegs_are_truncated_at_every_length),
+        cmocka_unit_test(jpeg_tables_are_not_carried_over),
+        cmocka_unit_test(damaged_bytes_give_pixels_or_a_sample_error),
+        cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(orientation_is_read_strictly),
+        cmocka_unit_test(bounds_of_ragged_outputs_hold),
     };
 
+    hr_rng_init(&rng, 7, 0, 0, 0);
     return cmocka_run_group_tests_name("image", tests, NULL, NULL);
 }
