@@ -11,6 +11,7 @@
     X(check)                                                                                       \
     X(order)                                                                                       \
     X(serve)                                                                                       \
+    X(synth)                                                                                       \
     X(doctor)                                                                                      \
     X(completions)                                                                                 \
     X(help)
