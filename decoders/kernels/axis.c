@@ -201,15 +201,17 @@ static void round_each(const double *w, uint32_t count, double one, int32_t *fix
         fixed[t] = (int32_t)(w[t] * one + (w[t] < 0 ? -0.5 : 0.5));
 }
 
+/* Rounds the running sum, so that each tap takes over the error of those before it. */
 static void round_carrying(const double *w, uint32_t count, double one, int32_t *fixed)
 {
-    double carry = 0;
+    double sum = 0;
+    int32_t before = 0;
 
     for (uint32_t t = 0; t < count; t++) {
-        double exact = w[t] * one + carry;
-        long rounded = lrint(exact);
-        carry = exact - (double)rounded;
-        fixed[t] = (int32_t)rounded;
+        sum += w[t];
+        int32_t rounded = (int32_t)lrint(sum * one);
+        fixed[t] = rounded - before;
+        before = rounded;
     }
 }
 
