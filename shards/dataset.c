@@ -283,6 +283,14 @@ void hr_dataset_facts(const struct hr_dataset *dataset, uint64_t record, uint32_
     hr_shard_facts(dataset->shards[i], &dataset->schema, local, field, facts);
 }
 
+uint64_t hr_dataset_value_bytes(const struct hr_dataset *dataset, uint64_t record, uint32_t field)
+{
+    uint64_t local;
+    uint32_t i = hr_dataset_shard_of(dataset, record, &local);
+
+    return hr_column_get(&dataset->shards[i]->fields[field].lengths, local);
+}
+
 uint64_t hr_dataset_original_bytes(const struct hr_dataset *dataset, uint64_t record, uint32_t field)
 {
     uint64_t local;

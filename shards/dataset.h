@@ -60,6 +60,8 @@ void hr_dataset_locate(const struct hr_dataset *dataset, uint64_t record, uint32
 void hr_dataset_facts(const struct hr_dataset *dataset, uint64_t record, uint32_t field,
                       struct hr_facts *facts);
 
+/* Size of a value as stored, 0 when absent: cheaper than locating it. */
+uint64_t hr_dataset_value_bytes(const struct hr_dataset *dataset, uint64_t record, uint32_t field);
 /* Size of a value before a repacking; its stored size when it was not repacked. */
 uint64_t hr_dataset_original_bytes(const struct hr_dataset *dataset, uint64_t record, uint32_t field);
 

@@ -7,6 +7,8 @@
 
 #define HR_COMMAND_TABLE(X)                                                                        \
     X(pack)                                                                                        \
+    X(inspect)                                                                                     \
+    X(verify)                                                                                      \
     X(init)                                                                                        \
     X(check)                                                                                       \
     X(order)                                                                                       \
