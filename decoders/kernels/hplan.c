@@ -111,6 +111,24 @@ static bool lanes_fit(const struct hr_hplan *plan, const struct hr_axis *axis, b
     return true;
 }
 
+/* Whether all taps that count of all elements of each lane are within its first window. */
+static bool taps_fit(const struct hr_hplan *plan, const struct hr_axis *axis, bool flip,
+                     const struct lane_shape *shape)
+{
+    uint32_t elements = axis->key.out * plan->channels;
+
+    for (uint32_t e = 0; e < elements; e += shape->elements) {
+        uint32_t last = e + shape->elements - 1 < elements ? e + shape->elements - 1 : elements - 1;
+        uint32_t a = position_of(axis, e / plan->channels, flip);
+        uint32_t b = position_of(axis, last / plan->channels, flip);
+        uint32_t low = a < b ? a : b, high = a < b ? b : a;
+        uint32_t span = axis->start[high] + axis->count[high] - padded_start(axis, low, plan->taps);
+        if (span * plan->channels > shape->window)
+            return false;
+    }
+    return true;
+}
+
 /* The padded taps of an output pixel: where they are in the axis, if they need no padding. */
 static const int16_t *taps_of(const struct hr_axis *axis, const struct hr_hplan *plan, uint32_t i,
                               uint32_t start, int16_t *scratch)
@@ -222,6 +240,8 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
     for (int layout = HR_HLAYOUT_PAIR64; layout <= HR_HLAYOUT_LANE16; layout++)
         if (kernels->hresize[layout] && lanes_fit(&store->plan, axis, flip, &lane_shapes[layout])) {
             store->resize = kernels->hresize[layout];
+            store->plan.one_window = layout == HR_HLAYOUT_LANE16 && store->plan.taps == 4 &&
+                                     taps_fit(&store->plan, axis, flip, &lane_shapes[layout]);
             return build_lanes(store, axis, flip, &lane_shapes[layout]);
         }
     bool pixel = kernels->hresize[HR_HLAYOUT_PIXEL];

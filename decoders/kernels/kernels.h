@@ -34,6 +34,7 @@ struct hr_hplan {
     uint32_t taps;         /* of every position; even for lanes */
     uint32_t bits;         /* coefficients are << bits */
     uint32_t fine_shift;   /* not 0: a coefficient is coarse << fine_shift | fine */
+    bool one_window;       /* LANE16 with 2 tap pairs: the first window has the second pair, too */
     uint32_t ring_shift;
     const uint32_t *base;  /* byte offset in the row: one a lane, step (PAIR64) or pixel */
     const uint8_t *index;  /* 4 bytes an element (tap, 0x80, next tap, 0x80) */

@@ -40,7 +40,7 @@ ALWAYS_INLINE __m256i multiply_add(__m256i sum, __m256i v, const int16_t *coeff)
 }
 
 ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
-                                 uint32_t pairs, bool fine)
+                                 uint32_t pairs, bool fine, bool one_window)
 {
     const __m128i fine_shift = _mm_cvtsi32_si128((int)plan->fine_shift);
     const __m128i ring_shift = _mm_cvtsi32_si128((int)plan->ring_shift);
@@ -50,6 +50,7 @@ ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row
     const __m256i down = _mm256_set1_epi32((int)(plan->bits - plan->ring_shift));
     const __m256i pixel = _mm256_set1_epi16((short)(255 << plan->ring_shift));
     const size_t pitch = 2 * (size_t)plan->channels;
+    const __m256i next_pair = _mm256_set1_epi8((char)pitch); /* leaves the 0x80 negative */
     const uint32_t *base = plan->base;
     const uint8_t *index = plan->index;
     const int16_t *coeff = plan->coeff;
@@ -59,9 +60,17 @@ ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row
         const uint8_t *w2 = row + base[2], *w3 = row + base[3];
         __m256i pick0 = load256(index), pick1 = load256(index + 32);
         __m256i sum0 = fine ? zero : half, sum1 = sum0, fine0 = half, fine1 = half, v;
+        __m256i window0 = two_windows(w0, w1), window1 = two_windows(w2, w3);
         for (size_t p = 0; p < pairs; p++, coeff += 32) {
-            __m256i v0 = _mm256_shuffle_epi8(two_windows(w0 + p * pitch, w1 + p * pitch), pick0);
-            __m256i v1 = _mm256_shuffle_epi8(two_windows(w2 + p * pitch, w3 + p * pitch), pick1);
+            if (p && one_window) {
+                pick0 = _mm256_add_epi8(pick0, next_pair);
+                pick1 = _mm256_add_epi8(pick1, next_pair);
+            } else if (p) {
+                window0 = two_windows(w0 + p * pitch, w1 + p * pitch);
+                window1 = two_windows(w2 + p * pitch, w3 + p * pitch);
+            }
+            __m256i v0 = _mm256_shuffle_epi8(window0, pick0);
+            __m256i v1 = _mm256_shuffle_epi8(window1, pick1);
             sum0 = multiply_add(sum0, v0, coeff);
             sum1 = multiply_add(sum1, v1, coeff + 16);
             if (fine) {
@@ -87,15 +96,15 @@ static void hresize_lane16(const struct hr_hplan *plan, const uint8_t *row, int1
     const uint32_t pairs = plan->taps / 2;
 
     if (plan->fine_shift)
-        hresize_lanes(plan, row, dst, pairs, true);
+        hresize_lanes(plan, row, dst, pairs, true, false);
     else if (pairs == 1)
-        hresize_lanes(plan, row, dst, 1, false);
+        hresize_lanes(plan, row, dst, 1, false, false);
+    else if (pairs == 2 && plan->one_window)
+        hresize_lanes(plan, row, dst, 2, false, true);
     else if (pairs == 2)
-        hresize_lanes(plan, row, dst, 2, false);
-    else if (pairs == 3)
-        hresize_lanes(plan, row, dst, 3, false);
+        hresize_lanes(plan, row, dst, 2, false, false);
     else
-        hresize_lanes(plan, row, dst, pairs, false);
+        hresize_lanes(plan, row, dst, pairs, false, false);
 }
 
 /* Sums of four taps of one RGB pixel at a time: the low lane has taps 0 and 1, the high lane 2 and
