@@ -1,0 +1,292 @@
+"""The loader: attaches to a sidecar, or starts a private one, and gives out its batches."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections import deque
+from types import TracebackType
+from typing import Any, Deque, Dict, Iterator, Mapping, Optional, Tuple, Type, Union
+
+from . import _lib
+from .batch import Batch, _Lease
+from .errors import ConfigError, Error, UsageError
+
+State = Dict[str, Any]
+
+# Waits are cut into slices so that Python sees signals (Ctrl-C) in between.
+_SLICE_MS = 100
+_END, _TIMEOUT, _ALL_LEASED = -25, -18, -22
+
+
+def parse_state(text: Optional[bytes]) -> State:
+    state = json.loads(text) if text else {}
+    return state if isinstance(state, dict) else {}
+
+
+def _state_text(state: Optional[Mapping[str, Any]]) -> Optional[bytes]:
+    return json.dumps(dict(state), separators=(",", ":")).encode() if state else None
+
+
+class _Epoch(Iterator[Batch]):
+    """The rest of the current epoch."""
+
+    __slots__ = ("_loader", "_done")
+
+    def __init__(self, loader: "Loader") -> None:
+        self._loader = loader
+        self._done = False
+
+    def __next__(self) -> Batch:
+        batch = None if self._done else self._loader._next()
+        if batch is None:
+            self._done = True
+            raise StopIteration
+        self._done = batch.last_of_epoch
+        return batch
+
+
+class Loader:
+    """Batches of one rank of a stream.
+
+    config:      path of a pipeline file, or a dict of the same shape: starts a private sidecar,
+                 which ends with this process however that ends. Or "unix:/path/to.sock": attaches
+                 to one that runs.
+    rank, world: this trainer's share; by default from the launcher's environment (RANK and
+                 WORLD_SIZE, SLURM_*, OMPI_*, PMI_*), else 0 of 1
+    state:       a state_dict() to go on from
+    timeout:     seconds to wait for the sidecar to answer, and for a lost one to come back
+    shared:      attach as a read-only replica of a stream that others read too
+    force_state: accept a state of another dataset or plan
+
+    Iterating gives the batches of one epoch; the next ``for`` goes on with the next epoch. After a
+    ``break`` it goes on with the rest of the same one. One thread at a time takes batches; batches
+    may be used and dropped in any thread. A forked child must open its own loader.
+    """
+
+    def __init__(
+        self,
+        config: Union[str, "os.PathLike[str]", Mapping[str, Any]],
+        *,
+        rank: Optional[int] = None,
+        world: Optional[int] = None,
+        state: Optional[Mapping[str, Any]] = None,
+        timeout: float = 60,
+        shared: bool = False,
+        force_state: bool = False,
+    ) -> None:
+        self._handle: Optional[int] = None
+        self._lock = threading.RLock()
+        self._pending: Deque[Tuple[Any, _Lease]] = deque()
+        options = _lib.Options(
+            struct_bytes=ctypes.sizeof(_lib.Options),
+            rank=-1 if rank is None else rank,
+            world=-1 if world is None else world,
+            state=_state_text(state),
+            force_state=force_state,
+            shared=shared,
+            timeout_ms=int(timeout * 1000),
+            client_name=b"headrace.Loader",
+            no_wait=1,
+        )
+        self._out = ctypes.c_void_p()
+        self._begin(config, options)
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, config: Any, options: _lib.Options) -> None:
+        out = ctypes.c_void_p()
+        if isinstance(config, Mapping):
+            code = self._spawn(json.dumps(dict(config)), options, out)
+        else:
+            text = os.fspath(config)
+            if not isinstance(text, str):
+                raise UsageError(f"config must be a path, a dict or an address, not {config!r}")
+            if text.startswith(("unix:", "fd:")):
+                code = _lib.client_open(text.encode(), ctypes.byref(options), ctypes.byref(out))
+            elif not os.path.exists(text):
+                raise ConfigError(
+                    f"no pipeline file '{text}' (write one with 'headrace init DATASET', or give "
+                    "'unix:/path' to attach to a running sidecar)"
+                )
+            else:
+                code = self._spawn(text, options, out)
+        if code < 0:
+            _lib.fail(None)
+        self._handle = out.value
+
+    @staticmethod
+    def _spawn(config: str, options: _lib.Options, out: ctypes.c_void_p) -> int:
+        binary = _lib.find_binary()
+        return int(
+            _lib.client_spawn(
+                binary.encode() if binary else None,
+                config.encode(),
+                ctypes.byref(options),
+                ctypes.byref(out),
+            )
+        )
+
+    def _wait_ready(self) -> None:
+        while True:
+            code = _lib.client_ready(self._handle, _SLICE_MS)
+            if code == 0:
+                break
+            if code != _TIMEOUT:
+                _lib.fail(self._handle)
+        self._writable = bool(self._facts().writable)
+
+    def _check(self) -> int:
+        if self._handle is None:
+            raise UsageError("the loader is closed")
+        return self._handle
+
+    def _facts(self) -> _lib.ClientInfo:
+        info = _lib.ClientInfo()
+        _lib.client_info(self._check(), ctypes.byref(info))
+        return info
+
+    # -- batches --
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._check()
+        return _Epoch(self)
+
+    def _next(self) -> Optional[Batch]:
+        """The next batch, or None at the end of the run."""
+        with self._lock:
+            if self._pending:
+                self._drop_finished()
+            out = self._out
+            while True:
+                code = _lib.client_next(self._check(), _SLICE_MS, ctypes.byref(out))
+                if code == 0:
+                    return Batch(out.value or 0, self, self._writable)
+                if code == _END:
+                    return None
+                if code == _ALL_LEASED and self._pending:
+                    self._pending.popleft()[0].synchronize()
+                elif code != _TIMEOUT:
+                    _lib.fail(self._handle)
+
+    def _hold_until(self, event: Any, lease: _Lease) -> None:
+        with self._lock:
+            self._pending.append((event, lease))
+
+    def _drop_finished(self) -> None:
+        while self._pending and self._pending[0][0].query():
+            self._pending.popleft()
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return int(self._facts().steps_per_epoch)
+
+    # -- state --
+
+    def state_dict(self) -> State:
+        """The checkpoint after the last batch handed out: a few integers and strings, the same on
+        every rank and at any number of ranks."""
+        with self._lock:
+            return parse_state(_lib.client_state(self._check()))
+
+    def load_state_dict(self, state: Mapping[str, Any], *, force: bool = False) -> None:
+        """Goes on from a checkpoint; {} is the beginning. One of another dataset or plan raises
+        StateError, unless forced."""
+        with self._lock:
+            text = _state_text(state) or b""
+            if _lib.client_seek(self._check(), text, int(force)) < 0:
+                _lib.fail(self._handle)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of an epoch; nothing is lost when that is the one that comes next."""
+        if epoch < 0:
+            raise UsageError(f"there is no epoch {epoch}")
+        with self._lock:
+            if _lib.client_seek_epoch(self._check(), epoch) < 0:
+                _lib.fail(self._handle)
+
+    # -- facts --
+
+    def stats(self) -> Dict[str, Any]:
+        """What the sidecar counts and measures, and its verdict on what bounds the rate."""
+        with self._lock:
+            text = _lib.client_stats(self._check())
+            if text is None:
+                _lib.fail(self._handle)
+            result = json.loads(text)
+        return result if isinstance(result, dict) else {"stats": result}
+
+    @property
+    def wait_seconds(self) -> float:
+        """Time spent waiting for batches so far: the part of training that is input-bound."""
+        return int(_lib.client_wait_ns(self._check())) / 1e9
+
+    @property
+    def rank(self) -> int:
+        return int(self._facts().rank)
+
+    @property
+    def world(self) -> int:
+        return int(self._facts().world)
+
+    @property
+    def batch_size(self) -> int:
+        """The global batch, all ranks together."""
+        return int(self._facts().batch)
+
+    @property
+    def slots(self) -> int:
+        """Batches that can be ready or held at once."""
+        return int(self._facts().slot_count)
+
+    @property
+    def dataset_records(self) -> int:
+        return int(self._facts().dataset_records)
+
+    @property
+    def dataset_digest(self) -> str:
+        return bytes(self._facts().dataset_digest).decode()
+
+    @property
+    def plan_digest(self) -> str:
+        return bytes(self._facts().plan_digest).decode()
+
+    # -- end --
+
+    def close(self) -> None:
+        """Ends the session, and a private sidecar. Arrays that are still around stay readable."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+            if handle is None:
+                return
+            for event, _ in self._pending:
+                event.synchronize()
+            self._pending.clear()
+            _lib.client_close(handle)
+
+    def __enter__(self) -> "Loader":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except (Error, AttributeError, TypeError):  # half-built, or the interpreter is going down
+            pass
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<headrace.Loader, closed>"
+        return f"<headrace.Loader rank {self.rank} of {self.world}, {len(self)} batches an epoch>"
