@@ -254,7 +254,7 @@ int hr_tool_bench(int argc, char **argv)
     if (code != HR_CLI_RUN)
         return code;
     if (hr_job_open(&job, o.cli.args[0], &err) < 0)
-        return hr_cli_failed("", &err);
+        return hr_job_failed(&err);
     hr_interrupt_install();
     if (hr_log_get_level() == HR_LOG_INFO) /* attach and leave are no news here */
         hr_log_set_level(HR_LOG_WARN);

@@ -133,7 +133,7 @@ int hr_tool_check(int argc, char **argv)
     if (code != HR_CLI_RUN)
         return code;
     if (hr_job_open(&job, o.cli.args[0], &err) < 0)
-        return hr_cli_failed("", &err);
+        return hr_job_failed(&err);
     int ret = hr_order_check_world(&job.plan->order, 0, (uint32_t)o.world, &err);
     if (ret == 0)
         ret = hr_slot_layout_init(&layout, job.plan,

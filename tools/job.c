@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "tools/cli.h"
 
 enum { MAX_STDIN_BYTES = 1 << 20 };
 
@@ -46,4 +47,12 @@ void hr_job_close(struct hr_job *job)
     hr_dataset_close(job->dataset);
     hr_conf_finish(&job->conf);
     *job = (struct hr_job){0};
+}
+
+int hr_job_failed(const struct hr_error *err)
+{
+    int code = hr_cli_failed("", err);
+    bool ours = err->code == HR_E_NOMEM || err->code == HR_E_IO || err->code == HR_E_INTERNAL;
+
+    return ours ? code : HR_EXIT_USAGE;
 }

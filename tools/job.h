@@ -19,4 +19,8 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err) HR_MUST_CHECK;
 void hr_job_close(struct hr_job *job);
 
+/* Logs why there is no job. The exit code: HR_EXIT_USAGE for all that the user can set right (nothing
+ * was done), HR_EXIT_FAILED for memory and devices. */
+int hr_job_failed(const struct hr_error *err);
+
 #endif

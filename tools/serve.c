@@ -118,11 +118,10 @@ static void say_ready(const struct options *o, const struct hr_job *job, struct 
 }
 
 /* A private trainer hears on its socket why there is no sidecar. */
-static int failed(int tell_fd, const char *doing, const struct hr_error *err)
+static void tell(int fd, const struct hr_error *err)
 {
-    if (tell_fd >= 0)
-        hr_session_send_error(tell_fd, err);
-    return hr_cli_failed(doing, err);
+    if (fd >= 0)
+        hr_session_send_error(fd, err);
 }
 
 static int serve(const struct options *o, struct hr_job *job)
@@ -144,15 +143,15 @@ static int serve(const struct options *o, struct hr_job *job)
     };
 
     int ret = hr_server_create(&options, &running, &err);
-    int code = ret < 0 ? failed(tell_fd, "cannot serve", &err) : HR_EXIT_DONE;
+    if (ret < 0)
+        tell(tell_fd, &err);
     hr_fd_close(&tell_fd);
     if (ret < 0)
-        return code;
+        return hr_job_failed(&err);
     catch_signals();
     say_ready(o, job, running);
     ret = hr_server_run(running, &err);
-    if (ret < 0)
-        code = hr_cli_failed("serving ended", &err);
+    int code = ret < 0 ? hr_cli_failed("serving ended", &err) : HR_EXIT_DONE;
     struct hr_server *done = running;
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
@@ -174,8 +173,10 @@ int hr_tool_serve(int argc, char **argv)
     if (!o.socket && o.fd < 0)
         return hr_cli_wrong(&hr_command_serve, "--socket PATH is needed (or --fd N)");
     raise_file_limit();
-    if (hr_job_open(&job, o.cli.args[0], &err) < 0)
-        return failed((int)o.fd, "", &err);
+    if (hr_job_open(&job, o.cli.args[0], &err) < 0) {
+        tell((int)o.fd, &err);
+        return hr_job_failed(&err);
+    }
     code = serve(&o, &job);
     hr_job_close(&job);
     return code;

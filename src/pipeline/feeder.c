@@ -391,12 +391,12 @@ static void plan_member(struct hr_engine *e, struct hr_sample *s)
     g->members[g->count++] = s;
 }
 
-static void plan_sample(struct hr_engine *e, struct hr_batch *batch, uint32_t index)
+static void plan_sample(struct hr_engine *e, struct hr_batch *batch, uint32_t index,
+                        const struct hr_place *place)
 {
     struct hr_sample *s = &batch->samples[index];
 
-    s->place = hr_order_place(&e->plan->order, batch->cursor,
-                              hr_batch_header(batch)->first + index);
+    s->place = *place;
     s->record = s->place.record;
     s->attempt = 0;
     s->next = NULL;
@@ -421,8 +421,14 @@ static bool plan_group(struct hr_engine *e, struct hr_batch *batch)
         batch->planned = batch->count;
         return true;
     }
-    while (batch->planned < batch->count && g->count < HR_ENGINE_GROUP)
-        plan_sample(e, batch, batch->planned++);
+    struct hr_place places[HR_ENGINE_GROUP];
+    uint32_t n = batch->count - batch->planned;
+    if (n > HR_ENGINE_GROUP - g->count)
+        n = HR_ENGINE_GROUP - g->count;
+    hr_order_places(&e->plan->order, batch->cursor,
+                    hr_batch_header(batch)->first + batch->planned, n, places);
+    for (uint32_t i = 0; i < n; i++)
+        plan_sample(e, batch, batch->planned++, &places[i]);
     return batch->planned == batch->count;
 }
 

@@ -187,6 +187,13 @@ static void close_rig(struct rig *rig)
     hr_conf_finish(&rig->conf);
 }
 
+static void release(struct rig *rig, const struct hr_wire_entry *entry)
+{
+    atomic_store_explicit(&rig->control->lease[entry->slot].released, entry->ticket,
+                          memory_order_release);
+    hr_engine_wake(rig->engine);
+}
+
 /* Next batch of the present generation, or NULL after ten seconds or when the stream has stopped. */
 static const struct hr_wire_batch *next(struct rig *rig, struct hr_wire_entry *entry)
 {
@@ -201,8 +208,7 @@ static const struct hr_wire_batch *next(struct rig *rig, struct hr_wire_entry *e
                                                       entry->slot *
                                                           hr_ring_slot_bytes(
                                                               hr_stream_ring(rig->stream)));
-            atomic_store_explicit(&rig->control->lease[entry->slot].released, entry->ticket,
-                                  memory_order_release);
+            release(rig, entry);
             continue;
         }
         bool ended = hr_stream_status(rig->stream, NULL) < 0;
@@ -213,13 +219,6 @@ static const struct hr_wire_batch *next(struct rig *rig, struct hr_wire_entry *e
         atomic_store_explicit(&rig->control->consumer_waits, 1, memory_order_seq_cst);
         hr_futex_wait(&rig->control->head, head, hr_clock_ns() + 20 * HR_NS_PER_MS, true);
     }
-}
-
-static void release(struct rig *rig, const struct hr_wire_entry *entry)
-{
-    atomic_store_explicit(&rig->control->lease[entry->slot].released, entry->ticket,
-                          memory_order_release);
-    hr_engine_wake(rig->engine);
 }
 
 static const struct hr_wire_field *field(const struct hr_wire_batch *b, const char *name)
