@@ -19,6 +19,7 @@
 #include "tools/pack/output.h"
 #include "tools/progress.h"
 #include "tools/synth/source.h"
+#include "tools/synth/synth.h"
 
 struct options {
     struct hr_cli cli;
@@ -47,8 +48,8 @@ static const struct hr_opt opts[] = {
     {"as", 0, HR_OPT_CHOICE, NULL, AT(as), "a dataset, or the files to pack one from",
      .fallback = "dataset", .choices = forms},
     {"width", 0, HR_OPT_INT, "PIXELS", AT(width), "of pictures and clips; without it, it varies",
-     .min = 16, .max = 8192},
-    {"height", 0, HR_OPT_INT, "PIXELS", AT(height), "likewise", .min = 16, .max = 8192},
+     .min = 16, .max = HR_SYNTH_MAX_SIDE},
+    {"height", 0, HR_OPT_INT, "PIXELS", AT(height), "likewise", .min = 16, .max = HR_SYNTH_MAX_SIDE},
     {"seconds", 0, HR_OPT_FLOAT, "S", AT(seconds), "median length of recordings and clips "
      "(4 and 3 without it)", .min = 0.5, .max = 3600},
     {"shard-size", 0, HR_OPT_SIZE, "SIZE", AT(shard_bytes), "begin a new shard beyond this much",

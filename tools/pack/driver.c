@@ -1,5 +1,6 @@
 /* A window of records underway, filled by loaders in any order and emptied in order. One mutex guards
- * the window's numbers; a record belongs to its loader until ready is set, then to the caller. */
+ * the window's numbers; a record belongs to its loader until ready is set, then to the caller. Small
+ * records are claimed, and taken, several at a time. */
 #include "tools/pack/driver.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 
 #include "base/mem.h"
 
-enum { WINDOW = 256, MAX_JOBS = 256, TICK_MS = 100 };
+enum { WINDOW = 256, MAX_JOBS = 256, TICK_MS = 100, BATCH = 16, BATCH_BYTES = 32 << 10 };
 /* Beyond this much underway, loaders wait (a single larger record still passes, alone). */
 #define MAX_BYTES_UNDERWAY (UINT64_C(256) << 20)
 
@@ -44,6 +45,22 @@ static void load(struct driver *d, uint64_t i, struct slot *slot)
     slot->ret = d->source->kind->load(d->source, i, &slot->record, &slot->err);
 }
 
+/* Under the lock: claims one record, or neighbours as long as they are small. */
+static uint64_t claim(struct driver *d)
+{
+    uint64_t count = 0, bytes = 0;
+
+    while (count < BATCH && bytes < BATCH_BYTES && d->next_claim < d->end && !must_wait(d)) {
+        struct slot *slot = &d->slots[d->next_claim % WINDOW];
+        slot->hint = d->source->kind->size_hint(d->source, d->next_claim);
+        d->bytes_underway += slot->hint;
+        bytes += slot->hint;
+        d->next_claim++;
+        count++;
+    }
+    return count;
+}
+
 static void *run_loader(void *arg)
 {
     struct driver *d = arg;
@@ -54,26 +71,26 @@ static void *run_loader(void *arg)
             pthread_cond_wait(&d->room, &d->lock);
         if (d->stop || d->next_claim == d->end)
             break;
-        uint64_t i = d->next_claim++;
-        struct slot *slot = &d->slots[i % WINDOW];
-        slot->hint = d->source->kind->size_hint(d->source, i);
-        d->bytes_underway += slot->hint;
+        uint64_t first = d->next_claim, count = claim(d);
         pthread_mutex_unlock(&d->lock);
-        load(d, i, slot);
+        for (uint64_t i = first; i < first + count; i++)
+            load(d, i, &d->slots[i % WINDOW]);
         pthread_mutex_lock(&d->lock);
-        slot->ready = true;
-        if (i == d->next_take)
+        for (uint64_t i = first; i < first + count; i++)
+            d->slots[i % WINDOW].ready = true;
+        if (first <= d->next_take)
             pthread_cond_signal(&d->ready);
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;
 }
 
-/* The next record in order, or NULL when a tick has passed without it. */
-static struct slot *wait_slot(struct driver *d)
+/* How many records are ready in order: 0 when a tick has passed without one. */
+static uint64_t wait_ready(struct driver *d)
 {
-    struct slot *slot = &d->slots[d->next_take % WINDOW];
     struct timespec until;
+    uint64_t count = 0;
+    int waited = 0;
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += TICK_MS * 1000000L;
@@ -82,21 +99,25 @@ static struct slot *wait_slot(struct driver *d)
         until.tv_sec++;
     }
     pthread_mutex_lock(&d->lock);
-    int waited = 0;
-    while (!slot->ready && waited == 0)
+    while (!d->slots[d->next_take % WINDOW].ready && waited == 0)
         waited = pthread_cond_timedwait(&d->ready, &d->lock, &until);
-    bool ready = slot->ready;
+    while (count < BATCH && d->next_take + count < d->end &&
+           d->slots[(d->next_take + count) % WINDOW].ready)
+        count++;
     pthread_mutex_unlock(&d->lock);
-    return ready ? slot : NULL;
+    return count;
 }
 
-static void give_back(struct driver *d, struct slot *slot)
+static void give_back(struct driver *d, uint64_t count)
 {
-    hr_pack_record_finish(&slot->record);
+    for (uint64_t i = d->next_take; i < d->next_take + count; i++)
+        hr_pack_record_finish(&d->slots[i % WINDOW].record);
     pthread_mutex_lock(&d->lock);
-    slot->ready = false;
-    d->bytes_underway -= slot->hint;
-    d->next_take++;
+    for (uint64_t i = d->next_take; i < d->next_take + count; i++) {
+        d->slots[i % WINDOW].ready = false;
+        d->bytes_underway -= d->slots[i % WINDOW].hint;
+    }
+    d->next_take += count;
     pthread_cond_broadcast(&d->room);
     pthread_mutex_unlock(&d->lock);
 }
@@ -117,11 +138,10 @@ static int drain(struct driver *d, const struct hr_driver_sink *sink, struct hr_
     int ret = 0;
 
     while (ret == 0 && d->next_take < d->end) {
-        struct slot *slot = wait_slot(d);
-        if (slot) {
-            ret = take(slot, sink, err);
-            give_back(d, slot);
-        }
+        uint64_t count = wait_ready(d);
+        for (uint64_t i = 0; i < count && ret == 0; i++)
+            ret = take(&d->slots[(d->next_take + i) % WINDOW], sink, err);
+        give_back(d, count);
         if (ret == 0 && !sink->tick(sink->user))
             ret = hr_fail(err, HR_E_CANCELLED, "interrupted");
     }
@@ -136,8 +156,10 @@ static void stop_loaders(struct driver *d, pthread_t *threads, int count)
     pthread_mutex_unlock(&d->lock);
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < WINDOW; i++)
+    for (int i = 0; i < WINDOW; i++) {
         hr_pack_record_finish(&d->slots[i].record);
+        hr_pack_record_free_scratch(&d->slots[i].record);
+    }
 }
 
 int hr_driver_run(const struct hr_source *source, uint64_t first, int jobs,

@@ -23,13 +23,22 @@ static const char *skip_space(const char *at, const char *end)
     return at;
 }
 
-/* The line is good JSON: strings close, brackets match. */
+/* The line is good JSON: strings close, brackets match. A quote ends the string unless an odd number
+ * of backslashes stands before it. */
 static const char *skip_string(const char *at, const char *end)
 {
-    for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\')
-            at++;
-    return at < end ? at + 1 : end;
+    for (at++; at < end; at++) {
+        const char *start = at;
+        at = memchr(at, '"', (size_t)(end - at));
+        if (!at)
+            return end;
+        const char *back = at;
+        while (back > start && back[-1] == '\\')
+            back--;
+        if ((at - back) % 2 == 0)
+            return at + 1;
+    }
+    return end;
 }
 
 static const char *skip_value(const char *at, const char *end)

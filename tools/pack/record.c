@@ -36,6 +36,13 @@ void hr_pack_record_finish(struct hr_pack_record *record)
     record->owned_count = 0;
 }
 
+void hr_pack_record_free_scratch(struct hr_pack_record *record)
+{
+    if (record->scratch)
+        record->scratch_free(record->scratch);
+    record->scratch = NULL;
+}
+
 void *hr_pack_record_room(struct hr_pack_record *record, uint64_t bytes, struct hr_error *err)
 {
     if (record->owned_count == (int)HR_ARRAY_SIZE(record->owned)) {

@@ -16,6 +16,9 @@ struct hr_pack_record {
     int owned_count;
     uint64_t bytes;    /* payload of all values */
     uint32_t renamed;  /* values whose content is not what the file's name says */
+    /* What a source keeps from one record to the next in the same place, and how it goes. */
+    void *scratch;
+    void (*scratch_free)(void *scratch);
 };
 
 /* What to do with values; the same for all records of a run. */
@@ -26,7 +29,9 @@ struct hr_intake {
 
 /* field_count: of the schema; only so many values are cleared. */
 void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count);
-void hr_pack_record_finish(struct hr_pack_record *record); /* frees what the values lie in */
+/* Frees what the values lie in; the scratch stays. */
+void hr_pack_record_finish(struct hr_pack_record *record);
+void hr_pack_record_free_scratch(struct hr_pack_record *record);
 
 /* Room of so many bytes, plus padding that decoders may read past the end, owned by the record. */
 void *hr_pack_record_room(struct hr_pack_record *record, uint64_t bytes, struct hr_error *err)

@@ -518,6 +518,35 @@ static int load_members(const struct jsonl *jsonl, const struct line *line, cons
     return 0;
 }
 
+/* A line's parser, kept in the record's place. */
+struct parser {
+    struct json_tokener *tok;
+    struct hr_jsonl_line line;
+};
+
+static void parser_free(void *scratch)
+{
+    struct parser *parser = scratch;
+
+    if (parser->tok)
+        json_tokener_free(parser->tok);
+    hr_free(parser);
+}
+
+static struct parser *parser_of(struct hr_pack_record *record)
+{
+    if (!record->scratch) {
+        struct parser *parser = hr_alloc_zero(1, sizeof(*parser));
+        if (!parser)
+            return NULL;
+        parser->tok = hr_jsonl_tokener();
+        record->scratch = parser;
+        record->scratch_free = parser_free;
+    }
+    struct parser *parser = record->scratch;
+    return parser->tok ? parser : NULL;
+}
+
 static int jsonl_load(const struct hr_source *source, uint64_t i, struct hr_pack_record *record,
                       struct hr_error *err)
 {
@@ -528,23 +557,19 @@ static int jsonl_load(const struct hr_source *source, uint64_t i, struct hr_pack
 
     snprintf(key, sizeof(key), "%.900s:%" PRIu64, slash ? slash + 1 : path, line->line);
     hr_kind_printable(key, record->key, sizeof(record->key));
-    struct hr_jsonl_line *parsed = hr_alloc_zero(1, sizeof(*parsed));
-    struct json_tokener *tok = hr_jsonl_tokener();
-    char *text = hr_pack_record_room(record, line->bytes, err);
-    int ret = parsed && tok && text ? 0 : hr_fail(err, HR_E_NOMEM, "out of memory");
+    struct parser *parser = parser_of(record);
+    char *text = parser ? hr_pack_record_room(record, line->bytes, err) : NULL;
+    if (!text)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    parser->line.column = 0;
+    int ret = hr_fd_pread_full(jsonl->fds[line->file], text, line->bytes, line->off, err);
     if (ret == 0)
-        ret = hr_fd_pread_full(jsonl->fds[line->file], text, line->bytes, line->off, err);
+        ret = hr_jsonl_parse(parser->tok, text, line->bytes, &parser->line, err);
     if (ret == 0)
-        ret = hr_jsonl_parse(tok, text, line->bytes, parsed, err);
-    if (ret == 0)
-        ret = load_members(jsonl, line, text, parsed, record, err);
+        ret = load_members(jsonl, line, text, &parser->line, record, err);
     if (ret < 0)
-        hr_error_at_file(err, path, (int)line->line, parsed ? parsed->column : 0);
-    if (parsed)
-        hr_jsonl_line_finish(parsed);
-    if (tok)
-        json_tokener_free(tok);
-    hr_free(parsed);
+        hr_error_at_file(err, path, (int)line->line, parser->line.column);
+    hr_jsonl_line_finish(&parser->line);
     return ret;
 }
 

@@ -64,17 +64,29 @@ static inline uint32_t mix(uint32_t x, uint32_t y, uint32_t key)
     return h ^ h >> 15;
 }
 
-/* Noise in [-1, 1] on a grid of the given step, linear between its points. */
-static float grid_noise(int x, int y, int step, uint32_t key)
+static inline float grid_value(uint32_t gx, uint32_t gy, uint32_t key)
 {
-    uint32_t gx = (uint32_t)(x / step), gy = (uint32_t)(y / step);
-    float fx = (float)(x % step) / (float)step, fy = (float)(y % step) / (float)step;
-    float v[4];
+    return (float)mix(gx, gy, key) * (2.0f / 4294967296.0f) - 1.0f;
+}
 
-    for (unsigned i = 0; i < 4; i++)
-        v[i] = (float)mix(gx + (i & 1), gy + (i >> 1), key) * (2.0f / 4294967296.0f) - 1.0f;
-    float top = v[0] + (v[1] - v[0]) * fx, bottom = v[2] + (v[3] - v[2]) * fx;
-    return top + (bottom - top) * fy;
+/* Adds a row of noise in [-weight, weight]: random at the points of a grid, linear between them. */
+static void add_noise(float *row, int w, int y, int step, float weight, uint32_t key)
+{
+    uint32_t gy = (uint32_t)(y / step);
+    float fy = (float)(y % step) / (float)step;
+    float left = 0, right = 0;
+
+    for (int x = 0; x < w; x++) {
+        int in_cell = x % step;
+        if (in_cell == 0) {
+            uint32_t gx = (uint32_t)(x / step);
+            float a = grid_value(gx, gy, key);
+            left = step == 1 ? a : x ? right : a + (grid_value(gx, gy + 1, key) - a) * fy;
+            a = step == 1 ? a : grid_value(gx + 1, gy, key);
+            right = step == 1 ? a : a + (grid_value(gx + 1, gy + 1, key) - a) * fy;
+        }
+        row[x] += weight * (left + (right - left) * (float)in_cell / (float)step);
+    }
 }
 
 static inline uint8_t to_u8(float v)
@@ -85,20 +97,22 @@ static inline uint8_t to_u8(float v)
 void hr_synth_render_ground(const struct hr_synth_scene *scene, int w, int h, uint8_t *rgb)
 {
     const uint8_t *a = colours[scene->ground], *b = colours[scene->ground2];
+    float light[HR_SYNTH_MAX_SIDE];
     static const struct {
         int step;
         float weight;
     } octaves[] = {{64, 18}, {16, 12}, {4, 10}, {2, 9}, {1, 12}};
 
+    HR_ASSERT(w <= HR_SYNTH_MAX_SIDE);
     for (int y = 0; y < h; y++) {
+        memset(light, 0, (size_t)w * sizeof(*light));
+        for (unsigned o = 0; o < HR_ARRAY_SIZE(octaves); o++)
+            add_noise(light, w, y, octaves[o].step, octaves[o].weight * scene->roughness,
+                      scene->grain + o);
         for (int x = 0; x < w; x++, rgb += 3) {
-            float light = 0;
-            for (unsigned o = 0; o < HR_ARRAY_SIZE(octaves); o++)
-                light += octaves[o].weight * grid_noise(x, y, octaves[o].step, scene->grain + o);
-            light *= scene->roughness;
             float part = 0.6f * ((float)x / (float)w + (float)y / (float)h) * 0.5f;
             for (int c = 0; c < 3; c++)
-                rgb[c] = to_u8((float)a[c] + part * (float)(b[c] - a[c]) + light);
+                rgb[c] = to_u8((float)a[c] + part * (float)(b[c] - a[c]) + light[x]);
         }
     }
 }

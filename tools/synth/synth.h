@@ -8,7 +8,12 @@
 #include "base/err.h"
 #include "base/rng.h"
 
-enum { HR_SYNTH_SHAPES = 8, HR_SYNTH_COLOURS = 12, HR_SYNTH_MAX_THINGS = 4 };
+enum {
+    HR_SYNTH_SHAPES = 8,
+    HR_SYNTH_COLOURS = 12,
+    HR_SYNTH_MAX_THINGS = 4,
+    HR_SYNTH_MAX_SIDE = 8192, /* pixels */
+};
 
 extern const char *const hr_synth_shape_names[HR_SYNTH_SHAPES];
 extern const char *const hr_synth_colour_names[HR_SYNTH_COLOURS];
