@@ -89,6 +89,22 @@ class _Lease:
             _lib.batch_drop_memory(self.memory)
 
 
+class _Memory:
+    """A slot's bytes as numpy sees them: the end of every array's chain of bases. It is no buffer,
+    so numpy cannot be talked into writing when it is read-only."""
+
+    __slots__ = ("__array_interface__", "lease")
+
+    def __init__(self, address: int, size: int, writable: bool, lease: _Lease) -> None:
+        self.lease = lease
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (size,),
+            "data": (address, not writable),
+        }
+
+
 class Ragged(Sequence[NDArray]):
     """Samples of different lengths or shapes, one after the other in one array.
 
@@ -241,10 +257,8 @@ class Batch(Mapping[str, Value]):
         self._info = info
         self._loader = loader
         self._lease = _Lease(handle)
-        memory = (ctypes.c_ubyte * info.slot_bytes).from_address(info.slot_data)
-        memory.lease = self._lease
-        # Of a read-only memoryview numpy cannot be talked into a writable array.
-        self._buffer: Any = memory if writable else memoryview(memory).toreadonly()
+        memory = _Memory(info.slot_data, info.slot_bytes, writable, self._lease)
+        self._buffer: NDArray = np.asarray(memory)
         self._base: int = info.slot_data
         self._cache: Dict[str, Value] = {}
         self._names: Optional[List[str]] = None
