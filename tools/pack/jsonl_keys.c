@@ -148,6 +148,10 @@ void hr_jsonl_key_note(struct hr_jsonl_key *key, const struct hr_jsonl_member *m
         int64_t v = hr_jsonl_i64(member);
         key->beyond_f64 |= v > INT64_C(1) << 53 || v < -(INT64_C(1) << 53);
     }
+    if (member->kind == HR_JSONL_FLOAT)
+        key->beyond_i64 |= !memchr(member->raw, '.', member->raw_bytes) &&
+                           !memchr(member->raw, 'e', member->raw_bytes) &&
+                           !memchr(member->raw, 'E', member->raw_bytes);
     if (member->kind != HR_JSONL_STR)
         return;
     const char *s = json_object_get_string(member->value);
@@ -179,6 +183,10 @@ static int decide_numbers(struct hr_jsonl_key *key, struct hr_error *err)
     bool mixed = key->first[HR_JSONL_INT].line && key->first[HR_JSONL_FLOAT].line;
 
     key->type = key->first[HR_JSONL_FLOAT].line ? HR_FIELD_F64 : HR_FIELD_I64;
+    if (key->beyond_i64)
+        hr_log(HR_LOG_WARN, "'%s' holds whole numbers beyond 64 bits, which f64 rounds "
+                            "(--type %s=json keeps them as written)",
+               key->name, key->name);
     if (!mixed || !key->beyond_f64)
         return 0;
     hr_fail(err, HR_E_CONFIG, "'%.60s' holds fractions and whole numbers too large for f64",

@@ -24,7 +24,8 @@ struct hr_jsonl_key {
     uint64_t longest;
     uint64_t distinct[HR_JSONL_MAX_DISTINCT * 2]; /* hash set; 0 = empty */
     uint32_t distinct_count;                      /* one beyond the maximum: too many */
-    bool beyond_f64; /* a whole number that a double cannot hold */
+    bool beyond_f64; /* a whole number that a double may not hold */
+    bool beyond_i64; /* a whole number that does not fit 64 bits */
     /* what is said of it on the command line */
     bool said_embed;
     enum hr_field_type said_type;
