@@ -277,7 +277,8 @@ class Batch(Mapping[str, Value]):
     ) -> NDArray:
         if not address:
             return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, self._buffer, address - self._base, strides)
+        view: NDArray = np.ndarray(shape, dtype, self._buffer, address - self._base, strides)
+        return view
 
     def _field(self, name: str) -> _lib.Array:
         array = _lib.Array()
@@ -434,7 +435,7 @@ class Batch(Mapping[str, Value]):
             else:
                 out[name] = move(value)
         if cuda:
-            event = torch.cuda.Event()
+            event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call, unused-ignore]
             event.record(torch.cuda.current_stream(target))
             self._loader._hold_until(event, self._lease)
         return out

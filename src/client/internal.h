@@ -86,8 +86,8 @@ int hr_child_create(const char *binary, const char *config, struct hr_child **ou
                     struct hr_error *err) HR_MUST_CHECK;
 /* Starts the sidecar (a former one is ended first); *sock is our end. */
 int hr_child_start(struct hr_child *child, int *sock, struct hr_error *err) HR_MUST_CHECK;
-/* After its socket hung up: 0 when it was killed and may be started again, else what it exited
- * with, as an error. */
+/* After its socket hung up: 0 when it was killed or left in peace and may be started again,
+ * else what it exited with, as an error. */
 int hr_child_check(struct hr_child *child, struct hr_error *err) HR_MUST_CHECK;
 /* Waits for its end, ever less politely, reaps it and frees. NULL is fine. */
 void hr_child_destroy(struct hr_child *child);

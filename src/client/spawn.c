@@ -111,7 +111,8 @@ int hr_child_check(struct hr_child *child, struct hr_error *err)
 {
     int value = 0;
 
-    if (child->pid == 0 || end_child(child, &value) != EXIT_CODE)
+    /* One that leaves in peace (after it refused a state, say) may be started again as well. */
+    if (child->pid == 0 || end_child(child, &value) != EXIT_CODE || value == 0)
         return 0;
     hr_fail(err, value == 2 ? HR_E_CONFIG : HR_E_INTERNAL, "the private sidecar '%s' ended with exit "
             "code %d", child->binary, value);
