@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "decoders/av_container.h"
+#include "decoders/av_index.h"
 #include "decoders/decoder.h"
 
 enum {
@@ -266,6 +267,7 @@ int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8
     s->packets = s->frames = 0;
     s->packet_limit = count + 1024;
     s->draining = s->mid_stream = false;
+    s->queue = NULL;
     s->deadline_ns =
         hr_clock_ns() + (DEADLINE_BASE_S + count / DEADLINE_BYTES_PER_S) * HR_NS_PER_S;
     last_message[0] = 0;
@@ -291,6 +293,24 @@ static int damaged(struct hr_av_source *s, int averror, struct hr_error *err)
     return av_fail(err, HR_E_DECODE, averror, "the stream is damaged");
 }
 
+/* Packets that were read ahead. Those of H.264 that no other refers to and nobody wants are passed by:
+ * elsewhere "not referred to" holds for a sub-layer only. */
+static int take_queued(struct hr_av_source *s)
+{
+    const struct hr_av_index *queue = s->queue;
+
+    if (s->queue_at >= queue->packet_count)
+        return AVERROR_EOF;
+    bool wanted = queue->wanted[s->queue_at] || s->codec->codec_id != AV_CODEC_ID_H264;
+    s->codec->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
+    return av_packet_ref(s->packet, queue->packets[s->queue_at++]);
+}
+
+static int take_packet(struct hr_av_source *s)
+{
+    return s->queue ? take_queued(s) : av_read_frame(s->format, s->packet);
+}
+
 /* Sends the next packet of the stream, or the end. 0 or an error. */
 static int send_next(struct hr_av_source *s, struct hr_error *err)
 {
@@ -299,7 +319,7 @@ static int send_next(struct hr_av_source *s, struct hr_error *err)
     for (;;) {
         if (hr_clock_ns() > s->deadline_ns)
             return hr_fail(err, HR_E_LIMIT, "decoding takes longer than its deadline");
-        ret = av_read_frame(s->format, s->packet);
+        ret = take_packet(s);
         if (ret < 0 || s->packet->stream_index == s->stream->index)
             break;
         av_packet_unref(s->packet);

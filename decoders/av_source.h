@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/types.h"
 
+struct hr_av_index;
+
 struct hr_av_source {
     /* kept between values */
     AVPacket *packet;
@@ -24,6 +26,8 @@ struct hr_av_source {
     AVStream *stream;
     AVCodecContext *codec;
     uint64_t deadline_ns, packets, packet_limit, frames;
+    struct hr_av_index *queue; /* packets read ahead; NULL = from the demuxer */
+    uint32_t queue_at;
     bool draining;   /* every packet was sent */
     bool mid_stream; /* began without a keyframe: what cannot be decoded before one is skipped */
 };

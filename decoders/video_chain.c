@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "decoders/av_index.h"
 #include "decoders/av_measure.h"
 #include "decoders/av_source.h"
 #include "decoders/clip.h"
@@ -35,9 +36,11 @@ struct video_chain {
 struct video_context {
     struct hr_context head;
     struct hr_av_source av;
+    struct hr_av_index index;
     AVFrame *held; /* by time: shown until the next one's time */
     struct hr_frame_rgb rgb;
     struct hr_image_sink *sink;
+    uint32_t *places; /* in the presentation, of each frame of the clip */
 };
 
 /* ---- create ---- */
@@ -321,9 +324,11 @@ static void context_destroy(struct hr_context *head)
     struct video_context *context = HR_CONTAINER_OF(head, struct video_context, head);
 
     hr_av_source_finish(&context->av);
+    hr_av_index_finish(&context->index);
     av_frame_free(&context->held);
     hr_frame_rgb_finish(&context->rgb);
     hr_image_sink_destroy(context->sink);
+    hr_free(context->places);
     hr_free(context);
 }
 
@@ -334,7 +339,9 @@ static int context_create(const struct hr_chain *head, struct hr_context **out, 
     if (!context)
         return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
     context->held = av_frame_alloc();
-    if (!context->held || hr_av_source_init(&context->av) < 0 ||
+    context->places = hr_alloc_zero(
+        HR_CONTAINER_OF(head, const struct video_chain, head)->frames, sizeof(uint32_t));
+    if (!context->held || !context->places || hr_av_source_init(&context->av) < 0 ||
         hr_image_sink_create(&context->sink) < 0) {
         context_destroy(&context->head);
         return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
@@ -543,6 +550,70 @@ static int decode_by_time(struct job *job)
     return job->given == job->chain->frames ? 0 : ended_early(job, facts->frames);
 }
 
+static int decode_in_order(struct job *job)
+{
+    return job->plan->video.fps > 0 ? decode_by_time(job) : decode_by_index(job);
+}
+
+/* ---- decode from a keyframe, by packets read ahead ---- */
+
+/* What decode_by_time would find, from the packets' times alone. */
+static uint32_t place_at_time(const struct job *job, uint32_t k, double tick)
+{
+    const struct hr_av_index *index = &job->context->index;
+    const struct hr_facts *facts = &job->plan->facts;
+    double early = facts->rate_num ? EARLY * facts->rate_den / facts->rate_num : 0;
+    double first = (double)index->shown[0].pts * tick;
+    uint32_t low = 0, high = index->shown_count - 1;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        struct span span = {.from = (double)index->shown[middle].pts * tick - first - early,
+                            .until = INFINITY};
+        if (in_span(job, k, &span))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static bool has_place(const struct job *job, uint32_t k, const void *place)
+{
+    return job->context->places[k] == *(const uint32_t *)place;
+}
+
+/* 1: done. 0: to be decoded in order, which is also the judge of everything unexpected. */
+static int decode_from_keyframe(struct job *job)
+{
+    struct video_context *context = job->context;
+    struct hr_av_source *av = &context->av;
+    double tick = av_q2d(av->stream->time_base);
+    int ret = hr_av_index_read(&context->index, av, job->plan->facts.frames, job->err);
+
+    if (ret <= 0)
+        return ret;
+    for (uint32_t k = 0; k < job->chain->frames; k++) {
+        context->places[k] = job->plan->video.fps > 0 ? place_at_time(job, k, tick)
+                                                      : (uint32_t)index_of(job, k);
+        hr_av_index_want(&context->index, context->places[k]);
+    }
+    hr_av_index_start(&context->index, av);
+    while (job->given < job->chain->frames) {
+        ret = hr_av_next(av, NULL);
+        if (ret <= 0)
+            return 0;
+        int64_t place = hr_av_index_place(&context->index, av->frame);
+        if (place < 0)
+            return 0;
+        uint32_t shown = (uint32_t)place;
+        ret = give(job, av->frame, (double)av->frame->pts * tick, has_place, &shown);
+        if (ret < 0)
+            return ret;
+    }
+    return 1;
+}
+
 static int decode(const struct hr_chain *head, struct hr_context *context_head,
                   const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
                   size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS], struct hr_error *err)
@@ -562,10 +633,18 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
     if (encoding != 0)
         return hr_fail(err, HR_E_FORMAT, "video stored with encoding %u is not known", encoding);
     int ret = hr_av_open(&context->av, &how, value, value_bytes, err);
+    if (ret == 0 && hr_av_index_fits(&context->av)) {
+        ret = decode_from_keyframe(&job);
+        job.given = 0;
+        if (ret == 0)
+            ret = hr_av_open(&context->av, &how, value, value_bytes, err);
+    }
     if (ret == 0)
-        ret = plan->video.fps > 0 ? decode_by_time(&job) : decode_by_index(&job);
+        ret = decode_in_order(&job);
     av_frame_unref(context->held);
     hr_av_close(&context->av);
+    if (ret > 0)
+        return 0;
     return ret == HR_E_MISSING ? hr_fail(err, HR_E_FORMAT, "the file has no video stream") : ret;
 }
 
