@@ -53,6 +53,11 @@ static void set_up_process(void)
     av_max_alloc((size_t)1 << 30);
 }
 
+void hr_av_set_up(void)
+{
+    pthread_once(&log_once, set_up_process);
+}
+
 static int av_fail(struct hr_error *err, int code, int averror, const char *what)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -114,7 +119,7 @@ static int interrupted(void *opaque)
 int hr_av_source_init(struct hr_av_source *s)
 {
     *s = (struct hr_av_source){0};
-    pthread_once(&log_once, set_up_process);
+    hr_av_set_up();
     s->packet = av_packet_alloc();
     s->frame = av_frame_alloc();
     if (s->packet && s->frame)

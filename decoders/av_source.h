@@ -32,6 +32,9 @@ struct hr_av_source {
     bool mid_stream; /* began without a keyframe: what cannot be decoded before one is skipped */
 };
 
+/* FFmpeg's settings of the process (no messages on stderr, an allocation cap), set on the first call. */
+void hr_av_set_up(void);
+
 int hr_av_source_init(struct hr_av_source *source) HR_MUST_CHECK;
 void hr_av_source_finish(struct hr_av_source *source);
 

@@ -8,4 +8,8 @@
  * orientation 1..8 of its first directory, or 0 when there is none or the block makes no sense. */
 uint32_t hr_exif_orientation(const uint8_t *tiff, size_t count);
 
+/* The number in that tag of a TIFF file's first directory (its first, when it holds several that fit
+ * into the entry), or 0. */
+uint32_t hr_tiff_tag(const uint8_t *tiff, size_t count, uint32_t tag);
+
 #endif

@@ -13,31 +13,6 @@ static int refuse(const uint8_t *bytes, size_t count, bool verify, struct hr_fac
     return HR_E_FORMAT;
 }
 
-static enum hr_media_format sniff_gif(const uint8_t *b, size_t n)
-{
-    return n >= 6 && (memcmp(b, "GIF87a", 6) == 0 || memcmp(b, "GIF89a", 6) == 0)
-               ? HR_MEDIA_GIF
-               : HR_MEDIA_UNKNOWN;
-}
-
-/* "BM" alone is two letters of text: the reserved words and the header size must fit too. */
-static enum hr_media_format sniff_bmp(const uint8_t *b, size_t n)
-{
-    if (n < 26 || b[0] != 'B' || b[1] != 'M' || hr_load_le32(b + 6) != 0)
-        return HR_MEDIA_UNKNOWN;
-    uint32_t header = hr_load_le32(b + 14);
-    return header >= 12 && header <= 124 ? HR_MEDIA_BMP : HR_MEDIA_UNKNOWN;
-}
-
-static enum hr_media_format sniff_tiff(const uint8_t *b, size_t n)
-{
-    if (n < 8)
-        return HR_MEDIA_UNKNOWN;
-    bool little = memcmp(b, "II\x2a\0", 4) == 0 || memcmp(b, "II\x2b\0", 4) == 0;
-    bool big = memcmp(b, "MM\0\x2a", 4) == 0 || memcmp(b, "MM\0\x2b", 4) == 0;
-    return little || big ? HR_MEDIA_TIFF : HR_MEDIA_UNKNOWN;
-}
-
 static enum hr_media_format sniff_avif(const uint8_t *b, size_t n)
 {
     if (n < 16 || memcmp(b + 4, "ftyp", 4) != 0)
@@ -57,7 +32,4 @@ static enum hr_media_format sniff_avif(const uint8_t *b, size_t n)
                                                  .sniff = sniff_##word,                            \
                                                  .measure = refuse}
 
-UNSUPPORTED(gif, GIF);
-UNSUPPORTED(bmp, BMP);
-UNSUPPORTED(tiff, TIFF);
 UNSUPPORTED(avif, AVIF);
