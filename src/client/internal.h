@@ -140,7 +140,8 @@ struct hr_client {
     bool was_up;
     uint64_t down_since_ns, next_try_ns, backoff_ns;
     unsigned fruitless;     /* times that the link came up since the last batch */
-    char reason[256];       /* why the last attempt failed */
+    int reason_code;        /* why the last attempt failed, */
+    char reason[512];       /* in words */
     union hr_link_message message;
 
     /* the stream */

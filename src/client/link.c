@@ -21,6 +21,7 @@ static const uint64_t backoff_min_ns = 10 * HR_NS_PER_MS;
 static const uint64_t backoff_max_ns = 500 * HR_NS_PER_MS;
 /* A busy stream may be one whose last trainer was just killed; longer than this it is in use. */
 static const uint64_t busy_limit_ns = 5 * HR_NS_PER_S;
+static const uint64_t busy_backoff_ns = 250 * HR_NS_PER_MS;
 static const unsigned fruitless_most = 4;
 
 static uint64_t later(uint64_t ns, uint64_t more)
@@ -363,20 +364,23 @@ static bool worth_retrying(const struct hr_client *client, int code, uint64_t no
 static int give_up(struct hr_client *client, int code)
 {
     const char *place = client->path ? client->path : "its socket";
-    unsigned long long seconds = (unsigned long long)(client->timeout_ns / HR_NS_PER_S);
+    double seconds = (double)client->timeout_ns / (double)HR_NS_PER_S;
 
-    if (code != HR_E_DISCONNECTED) { /* said in its own words */
-        client->ended = code == HR_E_BUSY ? 0 : code;
+    if (code == HR_E_BUSY)
+        return hr_report_fail(&client->report, code, "%s", client->reason);
+    if (code != HR_E_DISCONNECTED) /* said in its own words */
+        return client->ended = code;
+    if (client->ended)
         return code;
-    }
-    if (client->ended || client->child)
-        return code;
+    if (client->child)
+        return hr_report_fail(&client->report, code, "no answer from the private sidecar: %s",
+                              client->reason);
     if (client->was_up)
         return hr_report_fail(&client->report, code,
-                              "the sidecar at '%s' is gone and did not come back in %llu s: %s",
+                              "the sidecar at '%s' is gone and did not come back in %g s: %s",
                               place, seconds, client->reason);
     return hr_report_fail(&client->report, code,
-                          "no sidecar answered within %llu s: %s (start one with 'headrace serve "
+                          "no sidecar answered within %g s: %s (start one with 'headrace serve "
                           "CONFIG --socket %s')",
                           seconds, client->reason, place);
 }
@@ -397,11 +401,18 @@ static int attempt(struct hr_client *client, uint64_t deadline_ns)
     return send_hello(client);
 }
 
+static void note_reason(struct hr_client *client, int code, const char *text)
+{
+    client->reason_code = code;
+    snprintf(client->reason, sizeof(client->reason), "%.511s", text);
+}
+
 static void back_off(struct hr_client *client, uint64_t since_ns)
 {
     uint64_t backoff = client->backoff_ns;
 
-    snprintf(client->reason, sizeof(client->reason), "%.255s", client->report.text);
+    if (client->reason_code == HR_E_BUSY)
+        backoff = hr_max_u64(backoff, busy_backoff_ns); /* it answers, and logs each refusal */
     hr_link_down(client);
     client->down_since_ns = since_ns;
     client->next_try_ns = hr_clock_ns() + backoff;
@@ -421,14 +432,15 @@ int hr_link_establish(struct hr_client *client, uint64_t deadline_ns)
         uint64_t now = hr_clock_ns();
         if (ret < 0) {
             client->backoff_ns = backoff;
+            note_reason(client, ret, client->report.text);
             back_off(client, since_ns);
             if (!worth_retrying(client, ret, now))
                 return give_up(client, ret);
         } else if (client->phase != HR_LINK_UP && now >= limit_ns) {
-            if (client->phase == HR_LINK_ASKED)
-                hr_report_fail(&client->report, HR_E_DISCONNECTED, "it does not answer");
+            if (client->phase == HR_LINK_ASKED || !client->reason_code)
+                note_reason(client, HR_E_DISCONNECTED, "it does not answer");
             back_off(client, since_ns);
-            return give_up(client, HR_E_DISCONNECTED);
+            return give_up(client, client->reason_code);
         }
         if (client->phase != HR_LINK_UP && now >= deadline_ns)
             return hr_report_fail(&client->report, HR_E_TIMEOUT, "the sidecar has not answered yet");

@@ -468,6 +468,15 @@ def test_openings_that_fail(tmp_path):
     assert children() == []
 
 
+def test_a_stream_that_feeds_another_trainer_is_busy(sidecar):
+    running = sidecar("slots=4")
+    with headrace.Loader("unix:" + running.path):
+        with pytest.raises(headrace.BusyError, match="already feeds a trainer"):
+            headrace.Loader("unix:" + running.path, timeout=0.6)
+    with headrace.Loader("unix:" + running.path) as loader:
+        assert next(iter(loader)).step == 0
+
+
 def test_rank_from_the_environment(monkeypatch):
     monkeypatch.setenv("RANK", "2")
     monkeypatch.setenv("WORLD_SIZE", "4")
