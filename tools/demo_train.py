@@ -54,6 +54,17 @@ def picture_grid(array, columns=8):
     return grid
 
 
+def picture_features(pictures):
+    """Mean colours and edge directions in a 4 x 4 grid: uint8 [N, H, W, 3] -> float32 [N, 176]."""
+    p = pictures[:, ::4, ::4].astype(np.float32) / 255
+    n, h, w = len(p), p.shape[1] // 4 * 4, p.shape[2] // 4 * 4
+    gray = p.mean(axis=3)
+    dy, dx = np.gradient(gray, axis=1), np.gradient(gray, axis=2)
+    size, way = np.hypot(dx, dy), ((np.arctan2(dy, dx) / np.pi % 1) * 8).astype(int) % 8
+    maps = [p[..., c] for c in range(3)] + [size * (way == k) for k in range(8)]
+    return np.stack([m[:, :h, :w].reshape(n, 4, h // 4, 4, w // 4).mean(axis=(2, 4)).reshape(n, -1) for m in maps], axis=1).reshape(n, -1)
+
+
 def features(batch):
     """A small vector a sample from the first media, text or token field: float32 [N, D]."""
     for name in batch:
@@ -66,9 +77,7 @@ def features(batch):
             continue
         x = np.asarray(field)
         if x.ndim >= 4:
-            p = as_pictures(x).astype(np.float32) / 255
-            h, w = p.shape[1] // 8 * 8, p.shape[2] // 8 * 8
-            return p[:, :h, :w].reshape(len(p), 8, h // 8, 8, w // 8, 3).mean(axis=(2, 4)).reshape(len(p), -1)
+            return picture_features(as_pictures(x))
         if x.ndim >= 2 and np.issubdtype(x.dtype, np.floating):
             wave = x.reshape(len(x), -1).astype(np.float32)
             power = np.abs(np.fft.rfft(wave, axis=1)) ** 2
@@ -82,10 +91,12 @@ class Classifier:
     """Softmax regression by plain gradient descent."""
 
     def __init__(self, classes):
-        self.classes, self.weights = classes, None
+        self.classes, self.weights, self.mean, self.spread = classes, None, 0, 1
 
-    def step(self, x, y, rate=0.3):
-        x = np.concatenate([(x - x.mean(0)) / (x.std(0) + 1e-3), np.ones((len(x), 1), np.float32)], axis=1)
+    def step(self, x, y, rate=0.03):
+        self.mean = x.mean(0) if self.weights is None else 0.95 * self.mean + 0.05 * x.mean(0)
+        self.spread = x.std(0) if self.weights is None else 0.95 * self.spread + 0.05 * x.std(0)
+        x = np.concatenate([np.clip((x - self.mean) / (self.spread + 1e-3), -3, 3), np.ones((len(x), 1), np.float32)], axis=1)
         if self.weights is None:
             self.weights = np.zeros((x.shape[1], self.classes), np.float32)
         score = x @ self.weights
@@ -195,7 +206,7 @@ def train_torch(pipeline, steps):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("pipeline")
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--picture")
     args = parser.parse_args()
     train_numpy(args.pipeline, args.steps, args.picture)

@@ -13,6 +13,7 @@
     X(check)                                                                                       \
     X(order)                                                                                       \
     X(serve)                                                                                       \
+    X(bench)                                                                                       \
     X(synth)                                                                                       \
     X(doctor)                                                                                      \
     X(completions)                                                                                 \

@@ -172,6 +172,8 @@ int hr_tool_serve(int argc, char **argv)
         return code;
     if (!o.socket && o.fd < 0)
         return hr_cli_wrong(&hr_command_serve, "--socket PATH is needed (or --fd N)");
+    if (!o.socket && hr_log_get_level() == HR_LOG_INFO)
+        hr_log_set_level(HR_LOG_WARN); /* a private trainer's comings and goings are no news */
     raise_file_limit();
     if (hr_job_open(&job, o.cli.args[0], &err) < 0) {
         tell((int)o.fd, &err);

@@ -96,11 +96,11 @@ def _library_path() -> str:
 
 
 def find_binary() -> Optional[str]:
-    """The headrace binary: beside the package, $HEADRACE_BINARY, this Python's scripts, PATH."""
+    """The headrace binary: beside the package, $HEADRACE_BIN, this Python's scripts, PATH."""
     scripts = sysconfig.get_path("scripts")
     for candidate in (
         str(_HERE / "headrace"),
-        os.environ.get("HEADRACE_BINARY"),
+        os.environ.get("HEADRACE_BIN"),
         os.path.join(scripts, "headrace") if scripts else None,
         _installed_script(),
     ):
