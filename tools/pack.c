@@ -232,10 +232,10 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "bytes_in", t->bytes_in);
     hr_json_uint(&out, "bytes_out", p->output.bytes_out);
     hr_json_uint(&out, "shards", p->output.shard_count);
-    if (p->options.dry_run)
-        hr_json_null(&out, "digest");
-    else
+    if (p->output.complete)
         hr_json_str(&out, "digest", hr_digest_hex(&p->output.digest, hex));
+    else
+        hr_json_null(&out, "digest"); /* no dataset was made */
     hr_json_double(&out, "seconds", seconds);
     hr_json_close(&out, '}');
     hr_buf_add_str(&out, "\n");
@@ -308,6 +308,8 @@ static int fail_underway(struct pack *p, struct hr_error *err)
     if (p->strict_end) {
         hr_log(HR_LOG_ERROR, "ended by --strict: a record was rejected (%s/" HR_REJECTS_NAME
                "); no dataset was made", p->folder);
+        if (p->options.cli.json)
+            report_json(p, (double)(hr_clock_ns() - p->start_ns) / 1e9);
         return HR_EXIT_FOUND;
     }
     if (err->code == HR_E_NO_SPACE || err->sys_errno == EFBIG)

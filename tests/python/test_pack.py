@@ -188,6 +188,13 @@ class Folder(Base):
         self.assertEqual(self.pack()["rejected"], 1)
         self.assertIn("byte 0xE9 at offset 3", self.rejects()[0]["reason"])
 
+    def test_a_dataset_inside_the_source_is_no_part_of_it(self):
+        self.put("a/1.jpg", jpeg(1))
+        inside = self.src / "out.hrd"
+        one = self.pack(dst=inside)
+        self.assertEqual(self.pack("--resume", dst=inside)["digest"], one["digest"])
+        self.assertEqual(self.pack(dst=self.src / "again")["digest"], one["digest"])
+
     def test_other_files_are_left_out_and_counted(self):
         self.put("a/1.jpg", jpeg(1))
         self.put("a/README.md", "hello")
@@ -355,7 +362,8 @@ class BadInput(Base):
     def test_strict_ends_with_1_and_no_dataset(self):
         self.good()
         self.put("a/x.jpg", b"")
-        self.refused("--strict", "--strict", code=1)
+        r = self.refused("--strict", "--strict", "--json", code=1)
+        self.assertEqual((json.loads(r.stdout)["rejected"], json.loads(r.stdout)["digest"]), (1, None))
         self.assertFalse((self.dst / "dataset.hrm").exists())
         self.assertEqual(len(self.rejects()), 1)
         # without --strict it goes on from there
@@ -806,7 +814,7 @@ class Arrays(Base):
         self.rejected(body.ljust(128)[:-1] + b"\n", "does not fit")
 
 
-class WebDataset(Base):
+class TarBase(Base):
     def tar(self, name, members, format=tarfile.USTAR_FORMAT):
         path = self.src / name
         with tarfile.open(path, "w", format=format) as t:
@@ -820,6 +828,8 @@ class WebDataset(Base):
         return [(f"{prefix}{i:06}.jpg", jpeg(i)), (f"{prefix}{i:06}.cls", b"%d" % (i % 3)),
                 (f"{prefix}{i:06}.seg.npy", npy(np.full(5, i, "<u2")))]
 
+
+class WebDataset(TarBase):
     def test_members_with_one_key_are_one_record(self):
         path = self.tar("d.tar", sum([self.sample(i) for i in range(5)], []))
         r = self.run_pack(src=path)
@@ -872,6 +882,51 @@ class WebDataset(Base):
 
     def test_compressed(self):
         self.refused("gunzip", src=self.put("d.tar.gz", b"\x1f\x8b" + os.urandom(600)))
+
+
+class Hostile(TarBase):
+    """Damaged bytes end in a reject or an error, never in a crash or a hang."""
+
+    def tries(self, good, name, count=40):
+        rng = np.random.default_rng(len(name))
+        binary = os.environ.get("HEADRACE_ASAN_BIN", BIN)
+        for i in range(count):
+            data = bytearray(good)
+            for _ in range(int(rng.integers(1, 6))):
+                at = int(rng.integers(len(data)))
+                data[at] = int(rng.integers(256))
+            if i % 4 == 0:
+                del data[int(rng.integers(len(data))):]
+            path = self.put(name, bytes(data))
+            r = subprocess.run([binary, "pack", str(path if name != "x.npy" else self.src),
+                                str(self.dir / f"{name}{i}"), "--json"],
+                               capture_output=True, timeout=60)
+            self.assertIn(r.returncode, [0, 2, 3], r.stderr)
+            self.assertNotIn(b"Sanitizer", r.stderr)
+
+    def test_tars(self):
+        path = self.tar("x.tar", self.sample(0, "é" * 120 + "/") + self.sample(1), tarfile.PAX_FORMAT)
+        good = path.read_bytes()
+        self.tries(good[:good.rfind(b"\xd9") + 512], "x.tar", 60)
+
+    def test_arrays(self):
+        self.put("good.npy", npy(np.zeros(3, "<f4")))
+        self.tries(npy(np.zeros((2, 3), "<f4")), "x.npy", 60)
+
+    def test_lines(self):
+        self.tries(b"".join(b'{"a": %d, "b": [1, {"c": "d\\u00e9\\""}], "c": "text", "d": 1e5}\n' % i
+                            for i in range(4)), "x.jsonl", 60)
+
+    def test_pictures(self):
+        self.put("a/good.jpg", jpeg(0))
+        rng = np.random.default_rng(5)
+        for i in range(200):
+            data = bytearray(jpeg(i))
+            for _ in range(4):
+                data[int(rng.integers(len(data)))] = int(rng.integers(256))
+            self.put(f"a/{i}.jpg", bytes(data))
+        r = self.pack("--verify-media")
+        self.assertEqual(r["records"] + r["rejected"], 201)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,8 @@ static int add_all(struct pairs *pairs, const struct hr_walk *walk, struct hr_er
         struct hr_member member = {.bytes = file->bytes};
         ret = hr_groups_add(&pairs->groups, &pairs->base.schema, file->path, stem,
                             file->path + stem + 1, &member, err);
+        if (ret == HR_E_CONFIG)
+            hr_error_hint(err, "remove or rename one of them; --from folder makes each file a record");
     }
     hr_listing_finish(&listing, &pairs->base);
     pairs->base.record_count = pairs->groups.count;

@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "shards/manifest.h"
+#include "tools/pack/journal.h"
 
 enum { MAX_DEPTH = 64 };
 
@@ -93,6 +96,19 @@ static int enter_folder(struct walker *w, int parent, const char *name, const ch
     return list_folder(w, fd, path, depth);
 }
 
+/* A dataset of ours, or one that is being made: no source, even when it lies inside one. */
+static bool is_dataset(int parent, const char *name)
+{
+    static const char *const signs[] = {HR_MANIFEST_NAME, HR_JOURNAL_NAME};
+    bool found = false;
+
+    int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; fd >= 0 && i < HR_ARRAY_SIZE(signs); i++)
+        found |= faccessat(fd, signs[i], F_OK, 0) == 0;
+    hr_fd_close(&fd);
+    return found;
+}
+
 static int take_entry(struct walker *w, int fd, const char *name, const char *path, int depth)
 {
     struct stat st;
@@ -120,6 +136,10 @@ static int take_entry(struct walker *w, int fd, const char *name, const char *pa
                w->follow_links ? "leads round in a circle; not followed"
                                : "not followed (--follow-symlinks does)");
         w->walk->linked_folders++;
+        return 0;
+    }
+    if (is_dataset(fd, name)) {
+        hr_log(HR_LOG_INFO, "%s: a dataset; not part of the source", path);
         return 0;
     }
     int ret = depth == 1 ? add_folder(w, name) : 0;
