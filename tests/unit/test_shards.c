@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -476,6 +478,36 @@ static void aborted_writer_leaves_nothing(void **state)
                      HR_E_NOT_FOUND);
 }
 
+static void failed_write_leaves_nothing(void **state)
+{
+    struct rlimit old, small;
+    struct hr_schema schema = full_schema();
+    struct hr_shard_writer *w;
+    struct hr_error err = HR_ERROR_INIT;
+    int ret = 0;
+
+    (void)state;
+    /* A file that may not grow stands for a full disk. */
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = 3 << 20;
+    ok(hr_shard_writer_open(in_root("a.hrs"), &schema, NULL, &w, &err), &err);
+    setrlimit(RLIMIT_FSIZE, &small);
+    for (uint64_t r = 0; ret == 0 && r < 2000; r++) {
+        struct made m;
+        make_record(&m, 1, r, false);
+        ret = hr_shard_writer_add(w, m.key, m.values, &err);
+        free(m.memory);
+    }
+    assert_int_equal(ret, HR_E_IO);
+    assert_non_null(strstr(err.file, "a.hrs.tmp"));
+    assert_int_equal(hr_shard_writer_commit(w, NULL, &err), HR_E_IO);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(access(in_root("a.hrs.tmp"), F_OK), -1);
+    assert_int_equal(access(in_root("a.hrs"), F_OK), -1);
+}
+
 static void schemas_that_make_no_sense_are_refused(void **state)
 {
     struct hr_schema s = full_schema();
@@ -792,6 +824,7 @@ int main(void)
         TEST(hostile_shard_names_are_refused),
         TEST(refused_record_leaves_the_writer_usable),
         TEST(aborted_writer_leaves_nothing),
+        TEST(failed_write_leaves_nothing),
         TEST(schemas_that_make_no_sense_are_refused),
         TEST(text_index_is_a_tenth_of_200_byte_payload),
         TEST(locate_agrees_with_adding_up_from_the_start),
