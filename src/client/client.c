@@ -95,6 +95,7 @@ static struct hr_client *new_client(void)
     client->sock = client->given_sock = -1;
     hr_report_clear(&client->report);
     hr_link_down(client);
+    hr_process_enlist(client);
     return client;
 }
 
@@ -313,6 +314,7 @@ void hr_client_close(struct hr_client *client)
     /* In a forked child all of it belongs to the parent. */
     if (!client || client->token != hr_process_token())
         return;
+    hr_process_delist(client);
     /* A private sidecar ends with us, so nobody else will fill the slots. */
     if (client->session && client->phase == HR_LINK_UP && !client->child)
         hr_session_keep_held(client->session);

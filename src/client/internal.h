@@ -14,6 +14,10 @@
 
 /* Differs between a process and its forked children, and costs no system call to compare. */
 uint64_t hr_process_token(void);
+/* A forked child closes its copies of the sockets of listed clients: while it kept one open, the
+ * sidecar would not see this process die. */
+void hr_process_enlist(struct hr_client *client);
+void hr_process_delist(struct hr_client *client);
 /* Rank and world from the launcher's environment where they are -1. */
 int hr_process_rank(int32_t *rank, int32_t *world, struct hr_error *err) HR_MUST_CHECK;
 
@@ -124,6 +128,8 @@ union hr_link_message {
 };
 
 struct hr_client {
+    struct hr_client *next_listed; /* process.c */
+
     /* constant */
     uint64_t token;
     char *path;             /* socket path; NULL for fd:N and private sidecars */

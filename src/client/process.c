@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "client/internal.h"
 
 /* A page that the kernel clears in a forked child. It notices forks that bypass the C library too,
@@ -36,6 +37,61 @@ uint64_t hr_process_token(void)
     uint64_t fresh = 1 + atomic_fetch_add_explicit(&last_token, 1, memory_order_relaxed);
     return atomic_compare_exchange_strong(fork_page, &token, fresh) ? fresh : token;
 }
+
+/* ---- sockets and forks ---- */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hr_client *listed;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&list_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    for (struct hr_client *c = listed; c; c = c->next_listed) {
+        hr_fd_close(&c->sock);
+        hr_fd_close(&c->given_sock);
+    }
+    listed = NULL;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void hr_process_enlist(struct hr_client *client)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&list_lock);
+    client->next_listed = listed;
+    listed = client;
+    pthread_mutex_unlock(&list_lock);
+}
+
+void hr_process_delist(struct hr_client *client)
+{
+    struct hr_client **link = &listed;
+
+    pthread_mutex_lock(&list_lock);
+    while (*link && *link != client)
+        link = &(*link)->next_listed;
+    if (*link)
+        *link = client->next_listed;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- rank ---- */
 
 static bool parse_number(const char *text, int32_t *out)
 {

@@ -606,6 +606,29 @@ static void a_forked_child_is_refused(void **state)
     server_close(&s);
 }
 
+static void a_forked_child_keeps_no_socket_open(void **state)
+{
+    struct server s;
+    struct hr_wire_hello message;
+    struct hr_error err;
+    int fds[8], fd_count, status;
+
+    (void)state;
+    server_open(&s, 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        usleep(500000);
+        _exit(0);
+    }
+    uint64_t begin = hr_clock_ns();
+    hr_fd_close(&s.client->sock); /* as if this process had died */
+    assert_int_equal(hr_fd_recv(s.sock, &message, sizeof(message), fds, &fd_count, &err), 0);
+    assert_true(hr_clock_ns() - begin < 400 * HR_NS_PER_MS);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    s.client->phase = HR_LINK_DOWN;
+    server_close(&s);
+}
+
 static pid_t start_sidecar(const char *path, const char *options)
 {
     const char *argv[] = {"fake_sidecar", "--socket", path, options, NULL};
@@ -1063,6 +1086,7 @@ int main(void)
         cmocka_unit_test(held_batches_outlive_the_client),
         cmocka_unit_test(ready_batches_cost_no_system_call),
         cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(a_forked_child_keeps_no_socket_open),
         cmocka_unit_test(a_new_sidecar_goes_on_where_the_dead_one_stopped),
         cmocka_unit_test(nobody_there_is_an_error_with_a_way_out),
         cmocka_unit_test(a_private_sidecar_is_restarted_and_reaped),

@@ -314,7 +314,7 @@ def test_nothing_is_left_behind():
 
 
 SCRIPT = """
-import os, signal, sys
+import os, signal, sys, time
 import headrace
 from headrace import _lib
 _lib.find_binary = lambda: {fake!r}
@@ -322,6 +322,16 @@ loader = headrace.Loader({{"slots": 4}})
 batch = next(iter(loader))
 print(open(f"/proc/self/task/{{os.getpid()}}/children").read().split()[0], flush=True)
 {end}
+"""
+
+
+# A forked worker lives on.
+FORKS = """
+if os.fork() == 0:
+    os.closerange(0, 3)
+    time.sleep(8)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -352,7 +362,7 @@ def gone(pid, seconds=5):
 
 @pytest.mark.parametrize(
     "end",
-    ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)", "os.abort()", "pass", "1 / 0"],
+    ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(0)", "os.abort()", "pass", "1 / 0", FORKS],
 )
 def test_a_private_sidecar_ends_with_its_trainer(end):
     process = run_script(end)
