@@ -1,0 +1,382 @@
+/* Decodes a box: goes down the picture one MCU row (a strip) at a time, through planes of samples that
+ * hold the last two strips, and gives out each row of pixels as soon as its samples are there. */
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "rjpeg/variant.h"
+
+enum {
+    SCRATCH_BYTES = 64 << 10, /* for any variant's run() */
+    PLANE_ROWS = 160,         /* all components: two strips each, rounded up to powers of two */
+    STRIP_BLOCK_ROWS = 10,    /* v summed over the components is at most that */
+};
+
+/* One component inside of the box. */
+struct plane {
+    uint8_t *samples;  /* of row 0 and the first decoded column */
+    uint32_t row_mask; /* row y lies at y & row_mask */
+    uint32_t column;   /* picture column of the first decoded one */
+    uint32_t made_row; /* upsampled holds it, UINT32_MAX = none */
+    uint8_t *upsampled;
+};
+
+struct hr_rjpeg {
+    const struct rj_variant *variant; /* for rows */
+    const struct rj_variant *blocks;  /* for tiles: the same, or C for large quantizers */
+
+    uint32_t max_width;
+    uint8_t *memory; /* everything below that depends on the width */
+    size_t stride;
+    uint8_t *planes, *rows[3], *rgb;
+    uint16_t *sums;
+    struct rj_job *jobs;
+
+    struct hr_rjpeg_info info;
+    struct rj_reach reach;
+    struct hr_rjpeg_box box;
+    struct hr_rjpeg_view view;
+    struct hr_rjpeg_sink sink;
+    uint32_t components; /* decoded ones */
+    struct plane plane[HR_RJPEG_COMPONENTS];
+    uint64_t tile_off; /* of the next strip's first tile, in the value */
+    uint32_t job_count;
+    uint32_t y; /* next row to give out */
+
+    bool tail_ready;
+    uint8_t tail[2 * RJ_TILE_READ];
+    _Alignas(64) uint8_t tables[HR_RJPEG_COMPONENTS][RJ_TABLE_BYTES];
+    _Alignas(64) uint8_t scratch[SCRATCH_BYTES];
+};
+
+static const struct rj_variant *choose(const char *name)
+{
+    unsigned flags HR_UNUSED = hr_cpu_flags();
+
+#ifdef RJ_X86
+    if (flags & HR_CPU_AVX512 && (!name || !strcmp(name, "avx512")))
+        return &rj_variant_avx512;
+    if (flags & HR_CPU_AVX2 && !(flags & HR_CPU_SLOW_PDEP) && (!name || !strcmp(name, "avx2")))
+        return &rj_variant_avx2;
+#endif
+    return !name || !strcmp(name, "c") ? &rj_variant_c : NULL;
+}
+
+int hr_rjpeg_create(struct hr_rjpeg **out)
+{
+    struct hr_rjpeg *d = hr_alloc_aligned(64, hr_align_up(sizeof(*d), 64));
+
+    if (!d)
+        return HR_E_NOMEM;
+    memset(d, 0, offsetof(struct hr_rjpeg, tables));
+    d->variant = choose(NULL);
+    HR_ASSERT(d->variant->scratch_bytes <= SCRATCH_BYTES);
+    *out = d;
+    return 0;
+}
+
+void hr_rjpeg_destroy(struct hr_rjpeg *d)
+{
+    if (d)
+        hr_free(d->memory);
+    hr_free(d);
+}
+
+const char *hr_rjpeg_variant(const struct hr_rjpeg *d)
+{
+    return d->variant->name;
+}
+
+bool hr_rjpeg_set_variant(struct hr_rjpeg *d, const char *name)
+{
+    const struct rj_variant *variant = choose(name);
+
+    if (variant)
+        d->variant = variant;
+    return variant != NULL;
+}
+
+int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
+{
+    if (max_width <= d->max_width)
+        return 0;
+    if (max_width > 65535)
+        return HR_E_LIMIT;
+
+    /* A box begins anywhere in a tile and ends anywhere in one, with a neighbour on each side. */
+    size_t stride = hr_align_up(max_width + 2 * 8 * RJ_TILE_BLOCKS + 32, 64) + 2 * RJ_GUARD;
+    stride += stride % 1024 ? 0 : 64; /* rows must not share cache sets */
+    size_t row = hr_align_up(max_width + 64, 64) + 2 * RJ_GUARD;
+    size_t job_count = (max_width / (8 * RJ_TILE_BLOCKS) + 3) * STRIP_BLOCK_ROWS;
+    size_t planes = stride * PLANE_ROWS + 4 * RJ_GUARD, rgb = hr_align_up(3 * (size_t)max_width, 64) + 4 * RJ_GUARD;
+    size_t jobs = hr_align_up(job_count * sizeof(struct rj_job), 64);
+    uint8_t *memory = hr_alloc_aligned(64, planes + 3 * row + 2 * row + rgb + jobs);
+
+    if (!memory)
+        return HR_E_NOMEM;
+    hr_free(d->memory);
+    d->memory = memory;
+    d->max_width = max_width;
+    d->stride = stride;
+    d->planes = memory;
+    for (int c = 0; c < 3; c++)
+        d->rows[c] = memory + planes + (size_t)c * row;
+    d->sums = (uint16_t *)(memory + planes + 3 * row);
+    d->rgb = memory + planes + 5 * row;
+    d->jobs = (struct rj_job *)(memory + planes + 5 * row + rgb);
+    return 0;
+}
+
+/* Where a tile can be read RJ_TILE_READ bytes on: in place, or, near the end of what was given, in a
+ * copy with a guard zone behind. */
+static const uint8_t *readable(struct hr_rjpeg *d, size_t at)
+{
+    size_t end = d->view.data_bytes, keep = end < RJ_TILE_READ ? end : RJ_TILE_READ;
+
+    if (HR_LIKELY(end - at >= RJ_TILE_READ))
+        return d->view.data + at;
+    if (!d->tail_ready) {
+        memcpy(d->tail, d->view.data + end - keep, keep);
+        memset(d->tail + keep, 0, RJ_TILE_READ);
+        d->tail_ready = true;
+    }
+    return d->tail + (at - (end - keep));
+}
+
+static int add_job(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t bx, uint64_t off, uint32_t size,
+                   struct hr_error *err)
+{
+    const struct hr_rjpeg_component *k = &d->info.component[c];
+    uint32_t blocks = rj_tile_blocks(k, bx), first = d->reach.component[c].block, end = d->reach.component[c].block_end;
+    struct plane *plane = &d->plane[c];
+    struct rj_job *job = &d->jobs[d->job_count];
+
+    if (HR_UNLIKELY(size < rj_tile_min_bytes(blocks) || size > RJ_TILE_MAX))
+        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile table");
+    if (HR_UNLIKELY(off < d->view.data_off || off + size > d->view.data_off + d->view.data_bytes))
+        return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
+    job->bytes = readable(d, off - d->view.data_off);
+    job->size = size;
+    job->out = plane->samples + (by * 8 & plane->row_mask) * d->stride + (bx * 8 - plane->column);
+    job->blocks = (uint8_t)blocks;
+    job->first = (uint8_t)(first > bx ? first - bx : 0);
+    job->end = (uint8_t)(end - bx < blocks ? end - bx : blocks);
+    job->component = (uint8_t)c;
+    d->job_count++;
+    return 0;
+}
+
+/* The wanted tiles of one block row, whose sizes begin at `sizes` and whose bytes at *off. */
+static int add_block_row(struct hr_rjpeg *d, uint32_t c, uint32_t by, const uint8_t *sizes, uint64_t *off,
+                         struct hr_error *err)
+{
+    uint32_t tiles = d->info.component[c].tiles_w, end = d->reach.component[c].block_end;
+    uint32_t first = d->reach.component[c].block / RJ_TILE_BLOCKS;
+    bool wanted = c < d->components && by >= d->reach.component[c].row && by < d->reach.component[c].row_end;
+
+    for (uint32_t t = 0; t < tiles; t++) {
+        uint32_t size = hr_load_le16(sizes + 2 * t);
+        if (wanted && t >= first && t * RJ_TILE_BLOCKS < end) {
+            int ret = add_job(d, c, by, t * RJ_TILE_BLOCKS, *off, size, err);
+            if (ret < 0)
+                return ret;
+        }
+        *off += size;
+    }
+    return 0;
+}
+
+static int decode_strip(struct hr_rjpeg *d, uint32_t m, struct hr_error *err)
+{
+    const uint8_t *sizes = d->view.head + d->info.sizes_off + 2 * (size_t)m * d->info.tiles_per_mcu_row;
+
+    d->job_count = 0;
+    for (uint32_t c = 0; c < d->info.components; c++) {
+        const struct hr_rjpeg_component *k = &d->info.component[c];
+        for (uint32_t by = m * k->v; by < (m + 1) * k->v; by++, sizes += 2 * (size_t)k->tiles_w) {
+            int ret = add_block_row(d, c, by, sizes, &d->tile_off, err);
+            if (ret < 0)
+                return ret;
+        }
+    }
+    if (!d->blocks->run(d->jobs, d->job_count, d->tables, d->stride, d->scratch))
+        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile");
+    return 0;
+}
+
+static uint8_t *sample_row(const struct hr_rjpeg *d, const struct plane *p, uint32_t y)
+{
+    return p->samples + (y & p->row_mask) * d->stride - p->column;
+}
+
+/* Repeats the picture's first and last sample beyond its edges, where the filter reaches there. */
+static void mirror_edges(const struct hr_rjpeg *d, uint32_t c, uint8_t *row)
+{
+    uint32_t width = d->info.component[c].width;
+
+    if (d->reach.component[c].x == 0)
+        row[-1] = row[0];
+    if (d->reach.component[c].x_end == width)
+        row[width] = row[width - 1];
+}
+
+static void repeat(const uint8_t *in, uint32_t step, uint32_t count, uint8_t *out)
+{
+    for (uint32_t x = 0; x < count; x++, out += step)
+        memset(out, in[x], step);
+}
+
+/* Row y of the picture in component c, at full resolution: a pointer to the box's first column. */
+static const uint8_t *full_row(struct hr_rjpeg *d, uint32_t c, uint32_t y)
+{
+    uint32_t hs = d->reach.component[c].h_step, vs = d->reach.component[c].v_step;
+    uint32_t x = d->reach.component[c].x, count = d->reach.component[c].x_end - x, cy = y / vs;
+    bool smooth_h = d->reach.component[c].smooth_h, smooth_v = d->reach.component[c].smooth_v;
+    struct plane *p = &d->plane[c];
+    uint8_t *near = sample_row(d, p, cy), *far = near, *out = p->upsampled;
+
+    if (hs == 1 && !smooth_v)
+        return near + d->box.x;
+    if (!smooth_v && p->made_row == cy)
+        return out + (d->box.x - x * hs);
+    if (smooth_v) {
+        uint32_t other = y & 1 ? cy + 1 : cy - (cy > 0);
+        far = sample_row(d, p, other < d->info.component[c].height ? other : cy);
+    }
+    if (smooth_h) {
+        mirror_edges(d, c, near);
+        mirror_edges(d, c, far);
+    }
+    if (smooth_h && smooth_v)
+        d->variant->both(near + x, far + x, count, out, d->sums);
+    else if (smooth_h)
+        d->variant->across(near + x, count, out);
+    else if (smooth_v)
+        d->variant->down(near + x, far + x, y & 1 ? 2 : 1, count, out);
+    else
+        repeat(near + x, hs, count, out);
+    p->made_row = cy;
+    return out + (d->box.x - x * hs);
+}
+
+static void write_rgb(struct hr_rjpeg *d, const uint8_t *const rows[3], uint8_t *rgb)
+{
+    if (d->components == 1)
+        d->variant->interleave(rows[0], rows[0], rows[0], d->box.w, rgb);
+    else if (d->info.colour == HR_RJPEG_RGB)
+        d->variant->interleave(rows[0], rows[1], rows[2], d->box.w, rgb);
+    else
+        d->variant->ycc_to_rgb(rows[0], rows[1], rows[2], d->box.w, rgb);
+}
+
+static void give_row(struct hr_rjpeg *d, uint32_t y)
+{
+    const struct hr_rjpeg_sink *sink = &d->sink;
+    uint8_t *direct = sink->row ? NULL : sink->dst + (size_t)(y - d->box.y) * sink->stride;
+    const uint8_t *rows[3] = {0};
+
+    for (uint32_t c = 0; c < d->components; c++)
+        rows[c] = full_row(d, c, y);
+    if (sink->channels == 3)
+        write_rgb(d, rows, direct ? direct : d->rgb);
+    else if (direct)
+        memcpy(direct, rows[0], d->box.w);
+    if (sink->row)
+        sink->row(sink->user, sink->channels == 3 ? d->rgb : rows[0]);
+}
+
+/* Gives out what strip m completed: all its rows, but the last where a filter goes down and there is
+ * another strip to reach into. */
+static void give_strip(struct hr_rjpeg *d, uint32_t m)
+{
+    uint32_t end = (m + 1) * 8 * d->info.v_max, box_end = d->box.y + d->box.h;
+
+    if (d->reach.smooth_v && m + 1 < d->reach.mcu_row_end)
+        end--;
+    if (end > box_end || m + 1 == d->reach.mcu_row_end)
+        end = box_end;
+    for (; d->y < end; d->y++)
+        give_row(d, d->y);
+}
+
+static void prepare_planes(struct hr_rjpeg *d)
+{
+    uint8_t *at = d->planes + RJ_GUARD;
+
+    for (uint32_t c = 0; c < d->components; c++) {
+        uint32_t need = d->info.component[c].v * 8 * (d->reach.smooth_v ? 2 : 1), rows = 8;
+        while (rows < need)
+            rows *= 2;
+        d->plane[c] = (struct plane){
+            .samples = at,
+            .row_mask = rows - 1,
+            .column = d->reach.component[c].block / RJ_TILE_BLOCKS * RJ_TILE_BLOCKS * 8,
+            .made_row = UINT32_MAX,
+            .upsampled = d->rows[c] + 64,
+        };
+        at += rows * d->stride;
+    }
+}
+
+static void prepare_tables(struct hr_rjpeg *d)
+{
+    uint16_t natural[64];
+    unsigned largest = 0;
+
+    if (d->info.quantizer_bytes == 2)
+        for (uint32_t q = 0; q < d->info.quantizers; q++) {
+            rj_load_quantizer(&d->info, d->view.head, q, natural);
+            for (int i = 0; i < 64; i++)
+                largest = natural[i] > largest ? natural[i] : largest;
+        }
+    d->blocks = largest <= d->variant->max_quantizer ? d->variant : &rj_variant_c;
+    for (uint32_t c = 0; c < d->components; c++) {
+        rj_load_quantizer(&d->info, d->view.head, d->info.component[c].quantizer, natural);
+        d->blocks->prepare(natural, d->tables[c]);
+    }
+}
+
+static int check_call(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
+                      const struct hr_rjpeg_sink *sink, struct hr_error *err)
+{
+    int ret = hr_rjpeg_info(view->head, view->head_bytes, &d->info, err);
+
+    if (ret < 0)
+        return ret;
+    if (view->head_bytes < d->info.head_bytes)
+        return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG's head is cut off");
+    if (sink->channels != 3 && (sink->channels != 1 || d->info.colour == HR_RJPEG_RGB))
+        return hr_fail(err, HR_E_FORMAT, "a repacked JPEG of %u components does not decode to %u channels",
+                       d->info.components, sink->channels);
+    return rj_check_box(&d->info, box, err);
+}
+
+int hr_rjpeg_decode(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
+                    const struct hr_rjpeg_sink *sink, struct hr_error *err)
+{
+    int ret = check_call(d, view, box, sink, err);
+
+    if (ret < 0)
+        return ret;
+    if (hr_rjpeg_reserve(d, box->w) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory to decode a repacked JPEG");
+    d->view = *view;
+    d->box = *box;
+    d->sink = *sink;
+    d->components = sink->channels == 1 ? 1 : d->info.components;
+    d->tail_ready = false;
+    d->y = box->y;
+    rj_find_reach(&d->info, box, d->components, &d->reach);
+    prepare_planes(d);
+    prepare_tables(d);
+
+    uint64_t before = (uint64_t)d->reach.mcu_row * d->info.tiles_per_mcu_row;
+    d->tile_off = d->info.head_bytes + rj_sum_sizes(&d->info, view->head, 0, before);
+    for (uint32_t m = d->reach.mcu_row; m < d->reach.mcu_row_end; m++) {
+        ret = decode_strip(d, m, err);
+        if (ret < 0)
+            return ret;
+        give_strip(d, m);
+    }
+    return 0;
+}

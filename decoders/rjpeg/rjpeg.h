@@ -1,0 +1,135 @@
+/* Repacked JPEG: the quantized coefficients of a JPEG file, entropy-decoded once and stored in plain
+ * bit fields that a CPU reads at memory speed. The pixels are those of libjpeg-turbo's accurate
+ * integer decode, bit for bit, for the whole picture and for any region; the original file can be
+ * given back byte for byte. The bytes are specified in docs/formats/repacked-jpeg.md.
+ *
+ *   hr_rjpeg_encode()  jpeg -> packed   proves both promises before it says 0
+ *   hr_rjpeg_restore() packed -> jpeg
+ *   hr_rjpeg_info()    the fixed header, checked
+ *   hr_rjpeg_ranges()  box -> which bytes of the value are needed
+ *   hr_rjpeg_decode()  packed, box -> rows of pixels, on a context that each worker owns
+ *
+ * Every function takes any bytes: what is damaged is an error or wrong pixels, never a stray access
+ * and never unbounded time. All but those that take a context may be called from any thread. */
+#ifndef HR_DECODERS_RJPEG_RJPEG_H
+#define HR_DECODERS_RJPEG_RJPEG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum {
+    HR_RJPEG_HEADER_BYTES = 32, /* fixed part of the head */
+    HR_RJPEG_TILE_BLOCKS = 16,  /* 8x8 blocks in a full tile */
+    HR_RJPEG_COMPONENTS = 3,
+};
+
+enum hr_rjpeg_colour { HR_RJPEG_GRAY = 0, HR_RJPEG_YCBCR = 1, HR_RJPEG_RGB = 2 };
+
+struct hr_rjpeg_component {
+    uint32_t h, v;                  /* sampling factors, 1..4 */
+    uint32_t quantizer;             /* which of the stored tables */
+    uint32_t width, height;         /* samples that belong to the picture */
+    uint32_t blocks_w, blocks_h;    /* stored blocks, the padding up to whole MCUs included */
+    uint32_t tiles_w, tile_first;   /* tiles in a block row; first tile inside an MCU row */
+};
+
+/* The value is head | tiles | kept. The head (fixed header, quantizers, tile sizes) is what the
+ * shard's seek table repeats, so that a read can be planned without the payload. */
+struct hr_rjpeg_info {
+    uint32_t width, height; /* pixels */
+    uint32_t components;    /* 1 or 3 */
+    enum hr_rjpeg_colour colour;
+    uint32_t h_max, v_max; /* largest sampling factors: an MCU is 8 h_max x 8 v_max pixels */
+    uint32_t mcu_rows, mcus_w, tiles_per_mcu_row, tile_count;
+    uint32_t quantizers, quantizer_bytes; /* tables; bytes of one entry, 1 or 2 */
+    uint32_t head_bytes, sizes_off;       /* whole head; where the tile sizes begin */
+    uint64_t data_bytes;                  /* all tiles */
+    uint32_t kept_bytes;                  /* original bytes around the scan, as stored */
+    uint32_t jpeg_head_bytes, jpeg_tail_bytes; /* the same, as they were */
+    bool kept_lz4, pad_ones;
+    uint64_t value_bytes;                      /* head + tiles + kept */
+    struct hr_rjpeg_component component[HR_RJPEG_COMPONENTS];
+};
+
+struct hr_rjpeg_box {
+    uint32_t x, y, w, h; /* pixels; must lie inside of the picture and not be empty */
+};
+
+struct hr_rjpeg_range {
+    uint64_t off, bytes; /* inside of the value */
+};
+
+/* Repacks a JPEG file. out gets the value, seek (may be NULL) a copy of its head; both are reset
+ * first. Returns 0 only after the packed bytes gave back the file and its pixels exactly.
+ * HR_E_FORMAT: sound, but of a kind that is not repacked (progressive, CMYK, 12 bit, several scans,
+ * absurd coefficients …): keep the file as it is. HR_E_DECODE: damaged. err says why. */
+int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struct hr_buf *seek,
+                    struct hr_error *err) HR_MUST_CHECK;
+
+/* Gives back the original file. jpeg is reset first. 0 or HR_E_DECODE, HR_E_TRUNCATED, HR_E_NOMEM. */
+int hr_rjpeg_restore(const uint8_t *packed, size_t bytes, struct hr_buf *jpeg,
+                     struct hr_error *err) HR_MUST_CHECK;
+
+/* True when the bytes begin like a repacked JPEG. */
+bool hr_rjpeg_sniff(const uint8_t *bytes, size_t count);
+
+/* Reads and checks the fixed header: the first HR_RJPEG_HEADER_BYTES bytes suffice. */
+int hr_rjpeg_info(const uint8_t *packed, size_t bytes, struct hr_rjpeg_info *info,
+                  struct hr_error *err) HR_MUST_CHECK;
+
+/* Which bytes of the value a box needs beside its head: fills at most max ranges, in order, apart
+ * from each other by more than `gap` bytes (closer ones are joined; so are the last ones when max
+ * is reached). head: info->head_bytes bytes. Returns the count, at least 1, or HR_E_*. */
+int hr_rjpeg_ranges(const struct hr_rjpeg_info *info, const uint8_t *head, size_t head_bytes,
+                    const struct hr_rjpeg_box *box, uint64_t gap, struct hr_rjpeg_range *ranges,
+                    int max, struct hr_error *err) HR_MUST_CHECK;
+
+/* A value, or those parts of it that a box needs: data[0] is the value's byte data_off. Where only
+ * some ranges were read, they lie at their places and what is between them does not matter. */
+struct hr_rjpeg_view {
+    const uint8_t *head;
+    size_t head_bytes;
+    const uint8_t *data;
+    uint64_t data_off;
+    size_t data_bytes;
+};
+
+static inline struct hr_rjpeg_view hr_rjpeg_view_whole(const uint8_t *packed, size_t bytes)
+{
+    return (struct hr_rjpeg_view){packed, bytes, packed, 0, bytes};
+}
+
+/* Where rows go, from top to bottom, box.w * channels bytes each: to row() one by one (readable 64
+ * bytes past the end, valid during the call), or, where row is NULL, to dst + y * stride (exactly
+ * those bytes are written). channels 3: RGB (gray repeated); 1: gray, for gray and YCbCr pictures
+ * (the luma, as libjpeg gives it). */
+struct hr_rjpeg_sink {
+    void (*row)(void *user, const uint8_t *row);
+    void *user;
+    uint8_t *dst;
+    size_t stride;
+    uint32_t channels;
+};
+
+/* Scratch of one worker. Not for two threads at once. */
+struct hr_rjpeg;
+
+int hr_rjpeg_create(struct hr_rjpeg **out) HR_MUST_CHECK;
+void hr_rjpeg_destroy(struct hr_rjpeg *ctx); /* NULL is fine */
+
+/* Takes the scratch for boxes up to max_width pixels wide; later calls within it allocate nothing.
+ * hr_rjpeg_decode() grows it by itself where this was not called. */
+int hr_rjpeg_reserve(struct hr_rjpeg *ctx, uint32_t max_width) HR_MUST_CHECK;
+
+/* Decodes a box. 0 or HR_E_DECODE, HR_E_TRUNCATED, HR_E_FORMAT, HR_E_NOMEM; rows before a damaged
+ * place may already have been given out. */
+int hr_rjpeg_decode(struct hr_rjpeg *ctx, const struct hr_rjpeg_view *view,
+                    const struct hr_rjpeg_box *box, const struct hr_rjpeg_sink *sink,
+                    struct hr_error *err) HR_MUST_CHECK;
+
+/* Which code decodes: "avx512", "avx2" or "c". Chosen by hr_cpu_flags() when the context is made. */
+const char *hr_rjpeg_variant(const struct hr_rjpeg *ctx);
+/* For tests: takes the named one; false when this CPU cannot run it. */
+bool hr_rjpeg_set_variant(struct hr_rjpeg *ctx, const char *name);
+
+#endif

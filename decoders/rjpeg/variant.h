@@ -1,0 +1,45 @@
+/* The inner loops of decoding as a table, one table a CPU level: tiles to samples, and rows of samples
+ * to rows of pixels. Each level gives the bits of the plain C one. */
+#ifndef HR_DECODERS_RJPEG_VARIANT_H
+#define HR_DECODERS_RJPEG_VARIANT_H
+
+#include "rjpeg/layout.h"
+
+enum {
+    RJ_GUARD = 128,        /* bytes around rows that loops may read, or write as they like */
+    RJ_TABLE_BYTES = 2048, /* a quantizer, prepared */
+};
+
+/* One tile of a strip. Blocks [first, end) of it are wanted; writing its others is allowed. */
+struct rj_job {
+    const uint8_t *bytes; /* RJ_TILE_READ bytes are readable, and `size` bytes before the end */
+    uint8_t *out;         /* first sample of the tile's first block; 128 columns are writable */
+    uint32_t size;
+    uint8_t blocks, first, end;
+    uint8_t component; /* whose table */
+};
+
+struct rj_variant {
+    const char *name;
+    size_t scratch_bytes; /* for run(); 64-byte aligned, contents free */
+    unsigned max_quantizer; /* run() and prepare() are right up to this entry */
+    void (*prepare)(const uint16_t natural[64], void *table);
+    /* Decodes tiles; tables[component] were prepared. False when a tile is damaged. */
+    bool (*run)(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES],
+                size_t stride, void *scratch);
+
+    /* Triangle filters of libjpeg-turbo on a row of samples (in[-1] and in[count] are set) and its
+     * neighbour row. across: 2 count samples out; down: count; both: 2 count, sums has room for
+     * count + RJ_GUARD numbers. All read and write up to RJ_GUARD bytes further. */
+    void (*across)(const uint8_t *in, uint32_t count, uint8_t *out);
+    void (*down)(const uint8_t *near, const uint8_t *far, unsigned bias, uint32_t count, uint8_t *out);
+    void (*both)(const uint8_t *near, const uint8_t *far, uint32_t count, uint8_t *out, uint16_t *sums);
+
+    /* Rows of pixels: read up to RJ_GUARD bytes further, write exactly 3 count bytes. */
+    void (*ycc_to_rgb)(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb);
+    void (*interleave)(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb);
+};
+
+extern const struct rj_variant rj_variant_c, rj_variant_avx2, rj_variant_avx512;
+
+#endif

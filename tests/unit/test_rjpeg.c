@@ -1,0 +1,584 @@
+/* Repacked JPEG: files come back byte for byte, pixels are libjpeg-turbo's in every box and by every
+ * variant, and damaged bytes do no harm. bench/rjpeg.c measures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <ftw.h>
+#include <jpeglib.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "lib/shared.h"
+#include "rjpeg/rjpeg.h"
+
+static const char *const variants[] = {"c", "avx2", "avx512"};
+
+struct bytes {
+    uint8_t *data;
+    size_t count;
+};
+
+struct picture {
+    uint8_t *pixels; /* libjpeg's */
+    uint32_t width, height, channels;
+};
+
+struct jpeg_errors {
+    struct jpeg_error_mgr mgr;
+    jmp_buf escape;
+};
+
+static void escape(j_common_ptr cinfo)
+{
+    longjmp(((struct jpeg_errors *)cinfo->err)->escape, 1);
+}
+
+static void quiet(j_common_ptr cinfo)
+{
+}
+
+static void random_init(struct hr_rng *rng, uint32_t stream)
+{
+    hr_rng_init(rng, 7, 0, 0, stream);
+}
+
+static struct picture decode_by_libjpeg(struct bytes jpeg)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_errors e;
+    struct picture p = {0};
+
+    d.err = jpeg_std_error(&e.mgr);
+    e.mgr.error_exit = escape;
+    e.mgr.output_message = quiet;
+    if (setjmp(e.escape))
+        fail_msg("libjpeg refused a file that was repacked");
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, jpeg.data, jpeg.count);
+    jpeg_read_header(&d, TRUE);
+    d.out_color_space = d.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    d.dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(&d);
+    p.width = d.output_width;
+    p.height = d.output_height;
+    p.channels = (uint32_t)d.output_components;
+    p.pixels = hr_alloc((size_t)p.width * p.height * p.channels);
+    while (d.output_scanline < d.output_height) {
+        JSAMPROW row = p.pixels + (size_t)d.output_scanline * p.width * p.channels;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_finish_decompress(&d);
+    jpeg_destroy_decompress(&d);
+    return p;
+}
+
+struct rows {
+    const struct picture *expected;
+    struct hr_rjpeg_box box;
+    uint32_t y;
+    uint64_t wrong;
+};
+
+static void check_row(void *user, const uint8_t *row)
+{
+    struct rows *r = user;
+    const struct picture *p = r->expected;
+
+    r->wrong += memcmp(row, p->pixels + ((size_t)(r->box.y + r->y) * p->width + r->box.x) * p->channels,
+                       (size_t)r->box.w * p->channels) != 0;
+    r->y++;
+}
+
+static void check_box(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct picture *p,
+                      struct hr_rjpeg_box box)
+{
+    struct rows rows = {.expected = p, .box = box};
+    struct hr_rjpeg_sink sink = {.row = check_row, .user = &rows, .channels = p->channels};
+    struct hr_error err = HR_ERROR_INIT;
+
+    if (hr_rjpeg_decode(d, view, &box, &sink, &err) < 0)
+        fail_msg("%s: %s", hr_rjpeg_variant(d), err.text);
+    if (rows.wrong || rows.y != box.h)
+        fail_msg("%s: %ux%u box %u,%u %ux%u: %llu of %u rows are wrong", hr_rjpeg_variant(d), p->width, p->height,
+                 box.x, box.y, box.w, box.h, (unsigned long long)rows.wrong, rows.y);
+}
+
+static struct hr_rjpeg_box random_box(struct hr_rng *rng, const struct picture *p)
+{
+    struct hr_rjpeg_box box;
+
+    box.w = 1 + (uint32_t)hr_rng_below(rng, hr_rng_bernoulli(rng, 0.3) && p->width > 40 ? 40 : p->width);
+    box.h = 1 + (uint32_t)hr_rng_below(rng, hr_rng_bernoulli(rng, 0.3) && p->height > 40 ? 40 : p->height);
+    box.x = (uint32_t)hr_rng_below(rng, p->width - box.w + 1);
+    box.y = (uint32_t)hr_rng_below(rng, p->height - box.h + 1);
+    return box;
+}
+
+/* The box again, from a buffer that holds only the ranges that it is said to need. */
+static void check_ranges(struct hr_rjpeg *d, const struct hr_buf *packed, const struct picture *p,
+                         struct hr_rjpeg_box box)
+{
+    struct hr_rjpeg_info info;
+    struct hr_rjpeg_range ranges[64];
+
+    assert_int_equal(hr_rjpeg_info(packed->data, packed->used, &info, NULL), 0);
+    int n = hr_rjpeg_ranges(&info, packed->data, info.head_bytes, &box, 200, ranges, 64, NULL);
+    assert_true(n >= 1);
+    uint64_t first = ranges[0].off, bytes = ranges[n - 1].off + ranges[n - 1].bytes - first;
+    uint8_t *part = hr_alloc(bytes);
+    memset(part, 0xee, bytes);
+    for (int i = 0; i < n; i++)
+        memcpy(part + (ranges[i].off - first), packed->data + ranges[i].off, ranges[i].bytes);
+    struct hr_rjpeg_view view = {packed->data, info.head_bytes, part, first, bytes};
+    check_box(d, &view, p, box);
+    hr_free(part);
+}
+
+/* A picture written into the middle of guard bytes by row pointers. */
+static void check_direct(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct picture *p)
+{
+    struct hr_rjpeg_box box = {0, 0, p->width, p->height};
+    size_t row = (size_t)p->width * p->channels, stride = row + 7;
+    uint8_t *dst = hr_alloc(stride * p->height);
+    struct hr_rjpeg_sink sink = {.dst = dst, .stride = stride, .channels = p->channels};
+
+    memset(dst, 0x5a, stride * p->height);
+    assert_int_equal(hr_rjpeg_decode(d, view, &box, &sink, NULL), 0);
+    for (uint32_t y = 0; y < p->height; y++) {
+        assert_memory_equal(dst + y * stride, p->pixels + y * row, row);
+        for (size_t i = row; i < stride; i++)
+            assert_int_equal(dst[y * stride + i], 0x5a);
+    }
+    hr_free(dst);
+}
+
+static struct hr_rjpeg *decoder;
+
+static void check_pixels(struct bytes jpeg, const struct hr_buf *packed, int boxes, struct hr_rng *rng)
+{
+    struct picture p = decode_by_libjpeg(jpeg);
+    /* An exact copy, so that the address sanitizer sees reads past the end. */
+    uint8_t *exact = hr_alloc(packed->used);
+    memcpy(exact, packed->data, packed->used);
+    struct hr_rjpeg_view view = hr_rjpeg_view_whole(exact, packed->used);
+
+    for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++) {
+        if (!hr_rjpeg_set_variant(decoder, variants[v]))
+            continue;
+        check_box(decoder, &view, &p, (struct hr_rjpeg_box){0, 0, p.width, p.height});
+        check_direct(decoder, &view, &p);
+        for (int i = 0; i < boxes; i++)
+            check_box(decoder, &view, &p, random_box(rng, &p));
+        for (int i = 0; i < boxes / 20 + 1; i++)
+            check_ranges(decoder, packed, &p, random_box(rng, &p));
+    }
+    hr_free(exact);
+    hr_free(p.pixels);
+}
+
+struct tally {
+    uint32_t files, packed;
+    uint64_t jpeg_bytes, packed_bytes;
+};
+
+/* Returns the encoder's code; what it accepts must keep its promises. */
+static int check_file(struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err, struct tally *tally)
+{
+    struct hr_buf packed = {0}, seek = {0}, restored = {0};
+    struct hr_rjpeg_info info;
+    int ret = hr_rjpeg_encode(jpeg.data, jpeg.count, &packed, &seek, err);
+
+    tally->files++;
+    if (ret >= 0) {
+        assert_int_equal(hr_rjpeg_restore(packed.data, packed.used, &restored, NULL), 0);
+        assert_int_equal(restored.used, jpeg.count);
+        assert_memory_equal(restored.data, jpeg.data, jpeg.count);
+        assert_int_equal(hr_rjpeg_info(packed.data, HR_RJPEG_HEADER_BYTES, &info, NULL), 0);
+        assert_int_equal(info.value_bytes, packed.used);
+        assert_int_equal(seek.used, info.head_bytes);
+        assert_memory_equal(seek.data, packed.data, seek.used);
+        check_pixels(jpeg, &packed, boxes, rng);
+        tally->packed++;
+        tally->jpeg_bytes += jpeg.count;
+        tally->packed_bytes += packed.used;
+    } else {
+        assert_true(err->text[0]);
+        assert_int_equal(packed.used, 0);
+    }
+    hr_buf_finish(&packed);
+    hr_buf_finish(&seek);
+    hr_buf_finish(&restored);
+    return ret;
+}
+
+/* A JPEG made by libjpeg. */
+struct recipe {
+    uint32_t width, height;
+    int components, h, v; /* of the first component; the others are 1x1 unless given */
+    int h2, v2;
+    int quality, restart, quantizer_scale;
+    bool optimize, rgb, progressive, force_16bit;
+};
+
+static void fill_row(struct hr_rng *rng, const struct recipe *r, uint32_t y, uint8_t *row)
+{
+    bool noise = r->width % 3 == 0;
+
+    for (uint32_t x = 0; x < r->width; x++)
+        for (int c = 0; c < r->components; c++) {
+            uint32_t smooth = (x * (3 + (uint32_t)c) + y * (5 - (uint32_t)c)) & 255;
+            row[x * (uint32_t)r->components + (uint32_t)c] =
+                (uint8_t)(noise ? hr_rng_u32(rng) : smooth + (hr_rng_u32(rng) & 31));
+        }
+}
+
+static struct bytes make_jpeg(const struct recipe *r, struct hr_rng *rng)
+{
+    struct jpeg_compress_struct c;
+    struct jpeg_error_mgr e;
+    unsigned char *out = NULL;
+    unsigned long bytes = 0;
+
+    c.err = jpeg_std_error(&e);
+    e.output_message = quiet;
+    jpeg_create_compress(&c);
+    jpeg_mem_dest(&c, &out, &bytes);
+    c.image_width = r->width;
+    c.image_height = r->height;
+    c.input_components = r->components;
+    c.in_color_space = r->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&c);
+    if (r->rgb)
+        jpeg_set_colorspace(&c, JCS_RGB);
+    jpeg_set_quality(&c, r->quality, !r->force_16bit);
+    if (r->quantizer_scale)
+        jpeg_set_linear_quality(&c, r->quantizer_scale, FALSE);
+    c.comp_info[0].h_samp_factor = r->h;
+    c.comp_info[0].v_samp_factor = r->v;
+    for (int i = 1; i < r->components; i++) {
+        c.comp_info[i].h_samp_factor = r->h2 ? r->h2 : 1;
+        c.comp_info[i].v_samp_factor = r->v2 ? r->v2 : 1;
+    }
+    c.restart_interval = (unsigned)r->restart;
+    c.optimize_coding = r->optimize;
+    if (r->progressive)
+        jpeg_simple_progression(&c);
+    jpeg_start_compress(&c, TRUE);
+    uint8_t *row = hr_alloc((size_t)r->width * 3);
+    while (c.next_scanline < c.image_height) {
+        JSAMPROW rows = row;
+        fill_row(rng, r, c.next_scanline, row);
+        jpeg_write_scanlines(&c, &rows, 1);
+    }
+    hr_free(row);
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    return (struct bytes){out, bytes};
+}
+
+static void check_recipe(const struct recipe *r, struct hr_rng *rng, struct tally *tally)
+{
+    struct hr_error err = HR_ERROR_INIT;
+    struct bytes jpeg = make_jpeg(r, rng);
+
+    if (check_file(jpeg, 6, rng, &err, tally) < 0)
+        fail_msg("%ux%u %dx%d quality %d: %s", r->width, r->height, r->h, r->v, r->quality, err.text);
+    hr_free(jpeg.data);
+}
+
+static const int samplings[][4] = {
+    {1, 1, 1, 1}, {2, 1, 1, 1}, {2, 2, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {1, 4, 1, 1},
+    {2, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 1, 2}, {1, 1, 2, 2}, {4, 2, 2, 1}, {3, 1, 1, 1}, {1, 3, 1, 1},
+};
+
+static void every_sampling_and_size(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+
+    random_init(&rng, 1);
+    for (size_t s = 0; s < HR_ARRAY_SIZE(samplings); s++)
+        for (uint32_t i = 1; i <= 70; i++) {
+            struct recipe r = {.width = i, .height = 1 + i * 37 % 70, .components = 3, .h = samplings[s][0],
+                               .v = samplings[s][1], .h2 = samplings[s][2], .v2 = samplings[s][3],
+                               .quality = 1 + (int)(i * 29 % 100), .optimize = i % 2,
+                               .restart = i % 5 == 4 ? (int)i % 7 : 0};
+            if (samplings[s][0] * samplings[s][1] + 2 * samplings[s][2] * samplings[s][3] > 10)
+                continue;
+            check_recipe(&r, &rng, &tally);
+        }
+}
+
+static void larger_pictures_of_many_tiles(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+
+    random_init(&rng, 2);
+    for (size_t s = 0; s < 7; s++)
+        for (uint32_t i = 0; i < 4; i++) {
+            struct recipe r = {.width = 130 + 97 * i, .height = 90 + 31 * i, .components = 3, .h = samplings[s][0],
+                               .v = samplings[s][1], .quality = 30 + 22 * (int)i, .restart = (int)i * 3};
+            check_recipe(&r, &rng, &tally);
+        }
+}
+
+static void gray_and_rgb(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+
+    random_init(&rng, 3);
+    for (uint32_t i = 1; i <= 70; i++) {
+        bool gray = i % 2;
+        struct recipe r = {.width = i, .height = 71 - i, .components = gray ? 1 : 3, .rgb = !gray,
+                           .h = gray ? 1 + (int)i / 2 % 2 : 1, .v = gray ? 1 + (int)i / 4 % 2 : 1,
+                           .quality = (int)i + 30, .restart = i % 3 ? 0 : 2};
+        check_recipe(&r, &rng, &tally);
+    }
+}
+
+static void every_quality(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+
+    random_init(&rng, 4);
+    for (int q = 1; q <= 100; q++) {
+        struct recipe r = {.width = 50 + (uint32_t)q % 3, .height = 40, .components = 3, .h = 2, .v = 2, .quality = q,
+                           .optimize = q % 3 == 0};
+        check_recipe(&r, &rng, &tally);
+    }
+}
+
+/* Quantizers of 16 bits: right, or refused for absurd coefficients. */
+static void wide_quantizers(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+
+    random_init(&rng, 5);
+    for (int q = 1; q <= 40; q++) {
+        struct recipe r = {.width = 60, .height = 33, .components = 3, .h = 1 + q % 2, .v = 1, .quality = 50,
+                           .quantizer_scale = 100 * q, .force_16bit = true};
+        struct hr_error err = HR_ERROR_INIT;
+        struct bytes jpeg = make_jpeg(&r, &rng);
+        int ret = check_file(jpeg, 4, &rng, &err, &tally);
+        assert_true(ret == 0 || ret == HR_E_FORMAT);
+        hr_free(jpeg.data);
+    }
+    assert_true(tally.packed >= 5);
+}
+
+static void other_kinds_are_refused_with_a_reason(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+    struct recipe r = {.width = 40, .height = 30, .components = 3, .h = 2, .v = 2, .quality = 80, .progressive = true};
+    struct hr_error err = HR_ERROR_INIT;
+
+    random_init(&rng, 6);
+    struct bytes jpeg = make_jpeg(&r, &rng);
+    assert_int_equal(check_file(jpeg, 1, &rng, &err, &tally), HR_E_FORMAT);
+    assert_non_null(strstr(err.text, "progressive"));
+    hr_free(jpeg.data);
+
+    r.progressive = false;
+    jpeg = make_jpeg(&r, &rng);
+    for (size_t cut = 0; cut + 3 < jpeg.count; cut += 1 + cut / 16)
+        assert_true(check_file((struct bytes){jpeg.data, cut}, 1, &rng, &err, &tally) < 0);
+    hr_free(jpeg.data);
+}
+
+static void bytes_after_the_picture_are_kept(void **state)
+{
+    struct hr_rng rng;
+    struct tally tally = {0};
+    struct recipe r = {.width = 40, .height = 30, .components = 3, .h = 2, .v = 1, .quality = 80};
+    struct hr_error err = HR_ERROR_INIT;
+
+    random_init(&rng, 8);
+    struct bytes jpeg = make_jpeg(&r, &rng);
+    uint8_t *longer = hr_alloc(jpeg.count + 5000);
+    memcpy(longer, jpeg.data, jpeg.count);
+    memset(longer + jpeg.count, 'x', 5000);
+    assert_int_equal(check_file((struct bytes){longer, jpeg.count + 5000}, 1, &rng, &err, &tally), 0);
+    assert_true(tally.packed_bytes < tally.jpeg_bytes);
+    hr_free(longer);
+    hr_free(jpeg.data);
+}
+
+static void luma_alone(void **state)
+{
+    struct hr_rng rng;
+    struct recipe r = {.width = 70, .height = 30, .components = 3, .h = 2, .v = 2, .quality = 80};
+    struct hr_buf packed = {0};
+    struct picture p = {.width = 70, .height = 30, .channels = 1};
+
+    random_init(&rng, 9);
+    struct bytes jpeg = make_jpeg(&r, &rng);
+    assert_int_equal(hr_rjpeg_encode(jpeg.data, jpeg.count, &packed, NULL, NULL), 0);
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr e;
+    d.err = jpeg_std_error(&e);
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, jpeg.data, jpeg.count);
+    jpeg_read_header(&d, TRUE);
+    d.out_color_space = JCS_GRAYSCALE;
+    jpeg_start_decompress(&d);
+    p.pixels = hr_alloc(70 * 30);
+    for (uint32_t y = 0; y < 30; y++) {
+        JSAMPROW row = p.pixels + y * 70;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_destroy_decompress(&d);
+    struct hr_rjpeg_view view = hr_rjpeg_view_whole(packed.data, packed.used);
+    check_box(decoder, &view, &p, (struct hr_rjpeg_box){3, 4, 60, 20});
+    hr_free(p.pixels);
+    hr_buf_finish(&packed);
+    hr_free(jpeg.data);
+}
+
+static void swallow(void *user, const uint8_t *row)
+{
+    *(uint64_t *)user += row[0];
+}
+
+/* Damaged values: an error or wrong pixels. Under the address sanitizer this proves the bounds. */
+static void damage_does_no_harm(void **state)
+{
+    struct hr_rng rng;
+    struct hr_buf packed[8] = {{0}}, jpeg = {0};
+    uint64_t sum = 0;
+    int rounds = getenv("HR_RJPEG_ROUNDS") ? atoi(getenv("HR_RJPEG_ROUNDS")) : 20000, fine = 0;
+
+    random_init(&rng, 10);
+    for (int i = 0; i < 8; i++) {
+        struct recipe r = {.width = 20 + 40 * (uint32_t)i, .height = 64 - 4 * (uint32_t)i, .components = i == 3 ? 1 : 3,
+                           .h = 1 + i % 2, .v = 1 + i / 2 % 2, .quality = 40 + 8 * i};
+        struct bytes made = make_jpeg(&r, &rng);
+        assert_int_equal(hr_rjpeg_encode(made.data, made.count, &packed[i], NULL, NULL), 0);
+        hr_free(made.data);
+    }
+    for (int i = 0; i < rounds; i++) {
+        const struct hr_buf *from = &packed[hr_rng_below(&rng, 8)];
+        size_t bytes = from->used;
+        if (hr_rng_bernoulli(&rng, 0.1))
+            bytes = hr_rng_below(&rng, bytes);
+        uint8_t *bad = hr_alloc(bytes + !bytes);
+        memcpy(bad, from->data, bytes);
+        for (uint64_t n = hr_rng_below(&rng, hr_rng_bernoulli(&rng, 0.1) ? 500 : 6) + 1; n && bytes; n--)
+            bad[hr_rng_below(&rng, hr_rng_bernoulli(&rng, 0.3) && bytes > 300 ? 300 : bytes)] =
+                (uint8_t)hr_rng_u32(&rng);
+        struct hr_rjpeg_info info;
+        if (hr_rjpeg_info(bad, bytes, &info, NULL) == 0) {
+            struct picture size = {.width = info.width, .height = info.height};
+            struct hr_rjpeg_box box = random_box(&rng, &size);
+            struct hr_rjpeg_view view = hr_rjpeg_view_whole(bad, bytes);
+            struct hr_rjpeg_sink sink = {.row = swallow, .user = &sum, .channels = 3};
+            struct hr_rjpeg_range ranges[4];
+            hr_rjpeg_set_variant(decoder, variants[i % 3]);
+            fine += hr_rjpeg_decode(decoder, &view, &box, &sink, NULL) == 0;
+            fine += hr_rjpeg_ranges(&info, bad, bytes, &box, 0, ranges, 4, NULL) > 0;
+        }
+        if (i % 4 == 0)
+            fine += hr_rjpeg_restore(bad, bytes, &jpeg, NULL) == 0;
+        hr_free(bad);
+    }
+    assert_true(fine > 0);
+    for (int i = 0; i < 8; i++)
+        hr_buf_finish(&packed[i]);
+    hr_buf_finish(&jpeg);
+}
+
+static struct {
+    struct tally tally;
+    struct hr_rng rng;
+    int boxes;
+    uint32_t seen, step;
+    bool verbose;
+} walk;
+
+static int visit(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    const char *dot = strrchr(path, '.');
+    struct hr_error err = HR_ERROR_INIT;
+    void *data;
+    size_t bytes;
+
+    if (type != FTW_F || !dot || (strcasecmp(dot, ".jpg") && strcasecmp(dot, ".jpeg")) ||
+        walk.seen++ % walk.step)
+        return 0;
+    if (hr_fd_read_file(path, 1 << 28, &data, &bytes, NULL) < 0)
+        return 0;
+    if (check_file((struct bytes){data, bytes}, walk.boxes, &walk.rng, &err, &walk.tally) < 0 && walk.verbose)
+        print_message("# kept as it is: %s: %s\n", path, err.text);
+    hr_free(data);
+    return 0;
+}
+
+/* Every step-th file; all of them, with as many boxes as HR_RJPEG_BOXES says, where that is set. */
+static void walk_folder(const char *name, int boxes, uint32_t step)
+{
+    char buf[1024];
+    const char *folder = hr_test_shared(name, buf, sizeof(buf));
+
+    if (!folder) {
+        print_message("# no shared/%s here\n", name);
+        skip();
+    }
+    memset(&walk, 0, sizeof(walk));
+    walk.boxes = getenv("HR_RJPEG_BOXES") ? atoi(getenv("HR_RJPEG_BOXES")) : boxes;
+    walk.verbose = getenv("HR_RJPEG_BOXES") != NULL;
+    walk.step = walk.verbose ? 1 : step;
+    random_init(&walk.rng, 11);
+    nftw(folder, visit, 20, FTW_PHYS);
+    print_message("# %s: %u of %u files repacked, %.4f of their size\n", name, walk.tally.packed, walk.tally.files,
+                  (double)walk.tally.packed_bytes / (double)(walk.tally.jpeg_bytes + !walk.tally.jpeg_bytes));
+    assert_true(walk.tally.packed > 0);
+}
+
+static void photographs(void **state)
+{
+    walk_folder("data", 2, 8);
+}
+
+static void odd_files(void **state)
+{
+    walk_folder("cases", 10, 1);
+}
+
+static int setup(void **state)
+{
+    return hr_rjpeg_create(&decoder);
+}
+
+static int teardown(void **state)
+{
+    hr_rjpeg_destroy(decoder);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_sampling_and_size),
+        cmocka_unit_test(larger_pictures_of_many_tiles),
+        cmocka_unit_test(gray_and_rgb),
+        cmocka_unit_test(every_quality),
+        cmocka_unit_test(wide_quantizers),
+        cmocka_unit_test(other_kinds_are_refused_with_a_reason),
+        cmocka_unit_test(bytes_after_the_picture_are_kept),
+        cmocka_unit_test(luma_alone),
+        cmocka_unit_test(damage_does_no_harm),
+        cmocka_unit_test(photographs),
+        cmocka_unit_test(odd_files),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
