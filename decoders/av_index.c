@@ -40,7 +40,7 @@ static int grow(struct hr_av_index *index)
     return 0;
 }
 
-static void drop_packets(struct hr_av_index *index)
+void hr_av_index_drop(struct hr_av_index *index)
 {
     for (uint32_t i = 0; i < index->packet_count; i++)
         av_packet_unref(index->packets[i]);
@@ -83,7 +83,7 @@ int hr_av_index_read(struct hr_av_index *index, struct hr_av_source *source, uin
     bool ordered = true;
     int ret;
 
-    drop_packets(index);
+    hr_av_index_drop(index);
     for (;;) {
         if (index->packet_count == index->room && grow(index) < 0)
             return hr_fail(err, HR_E_NOMEM, "no memory for packets");
@@ -154,6 +154,22 @@ static bool can_begin(const AVCodecContext *codec, const AVPacket *packet)
     return codec->codec_id != AV_CODEC_ID_H264 || has_idr(codec, packet);
 }
 
+/* Frames that the decoder has to hold back: the largest number of packets before one that are shown
+ * after it. Known exactly here, where a decoder would have to guess. */
+static int reorder_depth(const struct hr_av_index *index)
+{
+    enum { WINDOW = 32 };
+    int depth = 0;
+
+    for (uint32_t i = 0; i < index->packet_count; i++) {
+        int later = 0;
+        for (uint32_t j = i > WINDOW ? i - WINDOW : 0; j < i; j++)
+            later += index->packets[j]->pts > index->packets[i]->pts;
+        depth = later > depth ? later : depth;
+    }
+    return depth < 16 ? depth : 16;
+}
+
 void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source)
 {
     uint32_t begin = 0;
@@ -162,6 +178,9 @@ void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source)
         if (i < index->packet_count && index->packets[i]->pts <= index->first_pts &&
             can_begin(source->codec, index->packets[i]))
             begin = i;
+    int depth = source->codec->codec_id == AV_CODEC_ID_H264 ? reorder_depth(index) : 0;
+    if (source->codec->has_b_frames < depth)
+        source->codec->has_b_frames = depth;
     source->queue = index;
     source->queue_at = begin;
 }

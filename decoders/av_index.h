@@ -21,6 +21,7 @@ struct hr_av_index {
 };
 
 void hr_av_index_finish(struct hr_av_index *index);
+void hr_av_index_drop(struct hr_av_index *index); /* lets the packets go */
 
 /* Is it a container and codec for which this is worth trying? */
 bool hr_av_index_fits(const struct hr_av_source *source);

@@ -164,7 +164,7 @@ static int open_io(struct hr_av_source *s)
     return s->format ? 0 : HR_E_NOMEM;
 }
 
-static int open_format(struct hr_av_source *s, struct hr_error *err)
+static int open_format(struct hr_av_source *s, bool quick, struct hr_error *err)
 {
     AVDictionary *options = NULL;
 
@@ -183,7 +183,8 @@ static int open_format(struct hr_av_source *s, struct hr_error *err)
     av_dict_free(&options);
     if (ret < 0) /* the context is freed, the I/O is ours still */
         return av_fail(err, HR_E_DECODE, ret, "the container cannot be read");
-    ret = avformat_find_stream_info(s->format, NULL);
+    s->probed = !(quick && (s->container == HR_MEDIA_MP4 || s->container == HR_MEDIA_MATROSKA));
+    ret = s->probed ? avformat_find_stream_info(s->format, NULL) : 0;
     if (ret < 0)
         return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
     return 0;
@@ -245,12 +246,27 @@ static int open_codec(struct hr_av_source *s, bool for_count, struct hr_error *e
     return ret < 0 ? av_fail(err, HR_E_DECODE, ret, "the decoder does not start") : 0;
 }
 
+static int video_streams(const struct hr_av_source *s)
+{
+    int n = 0;
+
+    for (unsigned i = 0; i < s->format->nb_streams; i++)
+        n += s->format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_VIDEO;
+    return n;
+}
+
 static int open_stream(struct hr_av_source *s, const struct hr_av_open *how, struct hr_error *err)
 {
-    int ret = open_format(s, err);
+    int ret = open_format(s, how->quick, err);
 
     if (ret < 0)
         return ret;
+    if (!s->probed && video_streams(s) > 1) { /* the best one is known only after probing */
+        s->probed = true;
+        ret = avformat_find_stream_info(s->format, NULL);
+        if (ret < 0)
+            return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
+    }
     s->stream = find(s, how->type);
     if (!s->stream)
         return hr_fail(err, HR_E_MISSING, "the file has no %s stream", hr_field_type_name(how->type));

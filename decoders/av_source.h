@@ -28,6 +28,7 @@ struct hr_av_source {
     uint64_t deadline_ns, packets, packet_limit, frames;
     struct hr_av_index *queue; /* packets read ahead; NULL = from the demuxer */
     uint32_t queue_at;
+    bool probed;     /* opened without `quick`, or where that does not apply */
     bool draining;   /* every packet was sent */
     bool mid_stream; /* began without a keyframe: what cannot be decoded before one is skipped */
 };
@@ -45,6 +46,7 @@ struct hr_av_open {
     enum hr_media_format container;
     enum hr_field_type type;
     bool for_count;
+    bool quick; /* MP4, Matroska: no frames are decoded to find out what the header leaves open */
 };
 int hr_av_open(struct hr_av_source *source, const struct hr_av_open *how, const uint8_t *bytes,
                size_t count, struct hr_error *err) HR_MUST_CHECK;

@@ -620,7 +620,8 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
 {
     struct video_context *context = HR_CONTAINER_OF(context_head, struct video_context, head);
     struct hr_av_open how = {.container = (enum hr_media_format)plan->facts.format,
-                             .type = HR_FIELD_VIDEO};
+                             .type = HR_FIELD_VIDEO,
+                             .quick = true};
     struct job job = {
         .chain = HR_CONTAINER_OF(head, struct video_chain, head),
         .context = context,
@@ -633,16 +634,19 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
     if (encoding != 0)
         return hr_fail(err, HR_E_FORMAT, "video stored with encoding %u is not known", encoding);
     int ret = hr_av_open(&context->av, &how, value, value_bytes, err);
-    if (ret == 0 && hr_av_index_fits(&context->av)) {
+    bool opened = ret == 0, fits = opened && hr_av_index_fits(&context->av);
+    if (fits)
         ret = decode_from_keyframe(&job);
+    if (!opened || (ret == 0 && (fits || !context->av.probed))) {
         job.given = 0;
-        if (ret == 0)
-            ret = hr_av_open(&context->av, &how, value, value_bytes, err);
+        how.quick = false;
+        ret = hr_av_open(&context->av, &how, value, value_bytes, err);
     }
     if (ret == 0)
         ret = decode_in_order(&job);
     av_frame_unref(context->held);
     hr_av_close(&context->av);
+    hr_av_index_drop(&context->index);
     if (ret > 0)
         return 0;
     return ret == HR_E_MISSING ? hr_fail(err, HR_E_FORMAT, "the file has no video stream") : ret;

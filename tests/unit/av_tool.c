@@ -143,8 +143,11 @@ static void parse_arg(char *text, struct hr_arg *arg)
 
 static void parse_call(char *text, bool named, const char *name, struct hr_call *call)
 {
+    static struct hr_arg args[32][16];
+    static int used;
+
     *call = (struct hr_call){.name = name, .file = "<tool>", .line = 1, .column = 1};
-    call->args = calloc(16, sizeof(*call->args));
+    call->args = args[used++ % 32];
     char *save, *word = strtok_r(text, ",", &save);
     if (named) {
         call->name = word;

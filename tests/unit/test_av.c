@@ -532,6 +532,66 @@ static void damaged_bytes_never_crash(void **state)
     }
 }
 
+/* The facts are those of the whole file: decoding meets damage that measuring would have refused. */
+static void damaged_bytes_never_crash_a_chain(void **state)
+{
+    struct hr_arg frames[] = {number("frames", 6), number("stride", 3)};
+    struct hr_arg ragged[] = {{.name = "ragged", .kind = HR_ARG_BOOL, .boolean = true}};
+    struct hr_arg rate[] = {number("rate", 16000)};
+    struct hr_call clip = {.name = "clip", .args = frames, .arg_count = 2};
+    struct hr_call output = {.name = "output", .args = ragged, .arg_count = 1};
+    struct hr_call options = {.name = "f", .args = rate, .arg_count = 1};
+    size_t count;
+
+    (void)state;
+    for (size_t i = 0; i < HR_ARRAY_SIZE(media); i++) {
+        struct hr_chain *chain = NULL;
+        struct hr_context *context = NULL;
+        struct hr_sample_plan plan;
+        struct hr_facts facts;
+        struct hr_rng rng;
+        enum hr_field_type type = type_of(media[i]);
+        uint8_t *bytes = load(media[i], &count);
+        if (!bytes) {
+            print_message("skipped: the shared test data is not there\n");
+            skip();
+        }
+        bool video = type == HR_FIELD_VIDEO;
+        assert_int_equal(hr_media_measure(bytes, count, type, false, NULL, &facts, NULL), 0);
+        struct hr_chain_spec spec = {
+            .type = type, .field = "f", .clip = video ? &clip : NULL, .output = &output,
+            .options = video ? NULL : &options, .max_width = facts.width,
+            .max_height = facts.height, .max_samples = facts.samples,
+            .max_sample_rate = facts.sample_rate};
+        assert_int_equal(hr_chain_create(&spec, &chain, NULL), 0);
+        assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+        for (uint64_t round = 0; round < 24; round++) {
+            void *dst[HR_CHAIN_MAX_OUTPUTS] = {0};
+            uint8_t *copy = malloc(count + HR_CHAIN_PADDING);
+            memcpy(copy, bytes, count);
+            hr_rng_init(&rng, 6, i, round, 0);
+            size_t reach = round % 2 && count > 512 ? 512 : count;
+            for (uint64_t k = 0; k < round; k++)
+                copy[hr_rng_below(&rng, reach)] = (uint8_t)hr_rng_u32(&rng);
+            assert_int_equal(
+                hr_chain_plan(chain, &facts, count, 1, 0, round, 0, &plan, NULL), 0);
+            for (int o = 0; o < hr_chain_output_count(chain); o++)
+                dst[o] = malloc(plan.bytes[o] ? plan.bytes[o] : 1);
+            size_t n = round % 5 == 4 ? count * round / 24 : count;
+            int ret = hr_chain_decode(chain, context, &plan, 0, copy, n, dst, NULL);
+            check_sample_scope(ret);
+            if (round == 0)
+                assert_int_equal(ret, 0);
+            for (int o = 0; o < HR_CHAIN_MAX_OUTPUTS; o++)
+                free(dst[o]);
+            free(copy);
+        }
+        hr_context_destroy(context);
+        hr_chain_destroy(chain);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -550,6 +610,7 @@ int main(void)
         cmocka_unit_test(wrong_configurations_say_the_way_out),
         cmocka_unit_test(every_cut_is_told_or_follows_the_rule),
         cmocka_unit_test(damaged_bytes_never_crash),
+        cmocka_unit_test(damaged_bytes_never_crash_a_chain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
