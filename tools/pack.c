@@ -23,7 +23,7 @@
 
 static const struct hr_cli_arg args[] = {
     {"SRC", "a folder, a .jsonl file, or .tar files (several, or with braces: d-{000..012}.tar)",
-     .repeats = true},
+     .repeats = true, .word = HR_WORD_FILE},
     {"DST", "the folder to make; it must not exist, or be empty", .word = HR_WORD_FOLDER},
     {NULL},
 };

@@ -1,5 +1,6 @@
 """headrace pack: every kind of source, what is rejected and how, resuming, reproducibility."""
 import base64
+import fcntl
 import hashlib
 import io
 import json
@@ -512,6 +513,15 @@ class Interrupted(Base):
         self.refused("last change", *self.args, "--resume")
         path.unlink()
         self.refused("list of files", *self.args, "--resume")
+
+    def test_one_pack_at_a_time(self):
+        code, _, _ = self.start_and_stop(signal.SIGKILL, self.dst)
+        if code == 0:
+            self.skipTest("it was done before it was killed")
+        with open(self.dst / ".pack-journal") as journal:
+            fcntl.flock(journal, fcntl.LOCK_EX)
+            self.refused("another pack is writing", *self.args, "--resume")
+        self.assertEqual(self.pack(*self.args, "--resume")["records"], 900)
 
     def test_a_missing_shard_is_noticed(self):
         code, _, _ = self.start_and_stop(signal.SIGKILL, self.dst)
