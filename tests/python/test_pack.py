@@ -143,6 +143,11 @@ class Folder(Base):
         for c in "cde":
             self.assertIn(jpeg(ord(c)), self.shard_bytes())
 
+    def test_parts_of_a_collection_are_told_from_classes(self):
+        self.put("train/cat/1.jpg", jpeg(1))
+        self.put("val/cat/2.jpg", jpeg(2))
+        self.assertIn(f"headrace pack {self.src}/train DST", self.run_pack().stderr)
+
     def test_flat_folder_has_no_labels(self):
         for i in range(4):
             self.put(f"{i}.jpg", jpeg(i))

@@ -166,6 +166,19 @@ static int take_files(struct folder *folder, struct hr_walk *walk, const enum hr
     return folder->entries ? 0 : hr_fail(err, HR_E_NOMEM, "out of memory");
 }
 
+/* train/ and val/ are parts of a collection, not classes. */
+static bool looks_like_splits(const struct hr_schema *schema)
+{
+    static const char *const splits[] = {"train", "training", "val", "valid", "validation", "test",
+                                         "testing", "dev"};
+    uint32_t found = 0;
+
+    for (uint32_t c = 0; c < schema->class_count; c++)
+        for (size_t i = 0; i < HR_ARRAY_SIZE(splits); i++)
+            found += strcmp(schema->classes[c], splits[i]) == 0;
+    return found && found == schema->class_count;
+}
+
 static void warn_of_classes(const struct folder *folder)
 {
     const struct hr_schema *schema = &folder->base.schema;
@@ -181,6 +194,10 @@ static void warn_of_classes(const struct folder *folder)
         if (!used[c])
             hr_log(HR_LOG_WARN, "class folder '%s' holds no record; kept as class %u",
                    schema->classes[c], c);
+    if (looks_like_splits(schema))
+        hr_log(HR_LOG_WARN, "the labels would be %s%s; to pack one part: headrace pack %s/%s DST",
+               schema->classes[0], schema->class_count > 1 ? " and others" : "", folder->root,
+               schema->classes[0]);
     if (without)
         hr_log(HR_LOG_WARN, "%llu files lie beside the class folders and get no label",
                (unsigned long long)without);
