@@ -1,4 +1,4 @@
-/* The row machine as one call in a shared library, for tests/python/test_resample.py. */
+/* The row machine as one call in a shared library, for tests/golden/resample_pillow.py. */
 #include <stdlib.h>
 #include <string.h>
 
