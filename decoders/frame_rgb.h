@@ -15,12 +15,20 @@ struct hr_frame_rgb {
     void *pixels;
     size_t pixels_bytes;
     size_t stride; /* of the picture at hand; rows are readable 64 bytes past their end */
+    uint32_t x, y; /* of the frame, where the first pixel lies */
 };
 
 void hr_frame_rgb_finish(struct hr_frame_rgb *rgb);
 
-/* channels: 3, or 1 for gray (luma of the RGB). */
-int hr_frame_rgb_convert(struct hr_frame_rgb *rgb, const struct AVFrame *frame, uint32_t channels,
-                         struct hr_error *err) HR_MUST_CHECK;
+/* The box of the frame that is needed; more around it may be converted, so that chroma is
+ * interpolated as in the whole. channels: 3, or 1 for gray (luma of the RGB). */
+struct hr_frame_box {
+    uint32_t x, y, w, h, channels;
+};
+int hr_frame_rgb_convert(struct hr_frame_rgb *rgb, const struct AVFrame *frame,
+                         const struct hr_frame_box *box, struct hr_error *err) HR_MUST_CHECK;
+/* Row y of the frame, at the box's first column. */
+const uint8_t *hr_frame_rgb_row(const struct hr_frame_rgb *rgb, const struct hr_frame_box *box,
+                                uint32_t y);
 
 #endif

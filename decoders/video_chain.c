@@ -401,13 +401,12 @@ static int write_frame(struct job *job, const AVFrame *frame, uint32_t k)
                                   job->plan->facts.height, 1, &region, job->err);
     if (ret < 0 || region.w == 0)
         return ret;
-    ret = hr_frame_rgb_convert(&context->rgb, frame, target.channels, job->err);
+    struct hr_frame_box box = {region.x, region.y, region.w, region.h, target.channels};
+    ret = hr_frame_rgb_convert(&context->rgb, frame, &box, job->err);
     if (ret < 0)
         return ret;
-    const uint8_t *row = (const uint8_t *)context->rgb.pixels + region.y * context->rgb.stride +
-                         (size_t)region.x * target.channels;
-    for (uint32_t y = 0; y < region.h; y++, row += context->rgb.stride)
-        if (!hr_image_sink_push(context->sink, row))
+    for (uint32_t y = region.y; y < region.y + region.h; y++)
+        if (!hr_image_sink_push(context->sink, hr_frame_rgb_row(&context->rgb, &box, y)))
             break;
     return hr_image_sink_end(context->sink)
                ? 0

@@ -359,6 +359,16 @@ class VideoChain(Shared):
                 np.testing.assert_array_equal(frames.take(k, axis), frames.take(0, axis))
             self.assertEqual(pts.tolist(), [0, 0, 0])
 
+    def test_a_crop_equals_the_same_part_of_the_whole(self):
+        """Only the part around a crop is converted to RGB; chroma at its edges must not show it."""
+        for name in ("V02", "V08-", "V08f", "V10-", "V11f", "V18-", "V18f", "V24b", "V05-"):
+            _, (whole, _) = chain("video", case(name), "clip:frames=2,start=begin", "output:ragged=true")
+            h, w = whole.shape[1:3]
+            for side in (17, 40, min(h, w) - 3):
+                _, (crop, _) = chain("video", case(name), "clip:frames=2,start=begin", f"op:center_crop,size={side}")
+                places = [(t, l) for t in {(h - side) // 2, (h - side + 1) // 2} for l in {(w - side) // 2, (w - side + 1) // 2}]
+                self.assertTrue(any((crop == whole[:, t:t + side, l:l + side]).all() for t, l in places), (name, side))
+
     def test_the_window_after_a_resize_equals_the_crop_of_the_whole(self):
         _, (whole, _) = chain("video", case("V08-"), "clip:frames=2,start=begin", "op:resize,size=128", "output:ragged=true")
         _, (window, _) = chain("video", case("V08-"), "clip:frames=2,start=begin", "op:resize,size=128", "op:center_crop,size=96")
