@@ -211,10 +211,16 @@ static int seek_to(struct hr_client *client, const struct hr_wire_seek *seek)
     if (!hr_add_u64(began_ns, client->timeout_ns, &deadline_ns))
         deadline_ns = UINT64_MAX;
     client->ended = 0;
+    if (client->phase == HR_LINK_DOWN) { /* an earlier wait may have been given up */
+        client->fruitless = 0;
+        hr_link_down(client);
+    }
+    client->seeking = seek;
     /* A sidecar that dies meanwhile is waited for, and asked again. */
     do
         ret = seek_once(client, seek, deadline_ns);
     while (ret == HR_E_DISCONNECTED && !client->ended && hr_clock_ns() < deadline_ns);
+    client->seeking = NULL;
     return ret;
 }
 

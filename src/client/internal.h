@@ -146,6 +146,7 @@ struct hr_client {
     bool was_up;
     uint64_t down_since_ns, next_try_ns, backoff_ns;
     unsigned fruitless;     /* times that the link came up since the last batch */
+    const struct hr_wire_seek *seeking; /* under way: what hello asks for; NULL = our own state */
     int reason_code;        /* why the last attempt failed, */
     char reason[512];       /* in words */
     union hr_link_message message;

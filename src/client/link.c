@@ -274,17 +274,19 @@ static int connect_any(struct hr_client *client)
 
 static int send_hello(struct hr_client *client)
 {
+    const struct hr_wire_seek *seek = client->seeking;
+    const char *state = seek ? seek->state : client->state;
     struct hr_wire_hello hello = {
         .head = {HR_WIRE_HELLO, sizeof(hello)},
         .wire_version = HR_WIRE_VERSION,
         .rank = client->rank,
         .world = client->world,
         .want_shared = client->shared,
-        .force_state = client->force_state,
-        .state_bytes = (uint32_t)strlen(client->state),
+        .force_state = client->force_state || (seek && seek->force_state),
+        .state_bytes = (uint32_t)strlen(state),
     };
 
-    memcpy(hello.state, client->state, hello.state_bytes);
+    memcpy(hello.state, state, hello.state_bytes);
     memcpy(hello.client, client->name, sizeof(hello.client));
     return hr_link_send(client, &hello);
 }
