@@ -154,6 +154,8 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
         .read_requests = y->read_requests - x->read_requests,
         .reader_cpu_ns = y->reader_cpu_ns - x->reader_cpu_ns,
         .plan_ns = y->plan_ns - x->plan_ns,
+        .hand_off_ns = y->hand_off_ns - x->hand_off_ns,
+        .fed_batches = y->batches - x->batches,
         .worker_busy_ns = y->worker_busy_ns - x->worker_busy_ns,
         .worker_idle_ns = y->worker_idle_ns - x->worker_idle_ns,
         .worker_cpu_ns = y->worker_cpu_ns - x->worker_cpu_ns,

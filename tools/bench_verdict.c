@@ -3,6 +3,7 @@
 #include "tools/bench_verdict.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/cpu.h"
 #include "tools/cli.h"
@@ -26,6 +27,11 @@ static double rate(const struct hr_bench_result *r)
 static double cores_used(const struct hr_bench_result *r)
 {
     return share(r->process_cpu_ns - r->consumer_cpu_ns, r->seconds);
+}
+
+static double hand_off_us(const struct hr_bench_result *r)
+{
+    return r->fed_batches ? (double)r->hand_off_ns / 1e3 / (double)r->fed_batches : 0;
 }
 
 static void judge_trainer(struct hr_bench_result *r, double wait)
@@ -72,6 +78,15 @@ static void judge_read(struct hr_bench_result *r, double busy)
     double cpu = share(r->reader_cpu_ns, r->seconds);
     double most = busy > 0.01 ? 1 / busy : 100;
 
+    if (strncmp(r->reader_reason, "nil", 3) == 0) {
+        r->bound_by = "hand-off";
+        r->gain = 1;
+        snprintf(r->verdict, sizeof(r->verdict),
+                 "without storage and decoding, planning and hand-off bound the rate: %.0f batches a "
+                 "second, %.1f us of hand-off a batch and %.2f us of planning a sample.",
+                 (double)r->batches / r->seconds, hand_off_us(r), per_sample_us(r, r->plan_ns));
+        return;
+    }
     if (cpu > 0.8) {
         r->bound_by = "hand-off";
         r->gain = most > 100 ? 100 : most;
@@ -136,10 +151,7 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
     hr_json_open(b, "hand_off", '{');
     hr_json_double(b, "consumer_cpu_us_per_batch",
                    r->batches ? (double)r->consumer_cpu_ns / 1e3 / (double)r->batches : 0);
-    hr_json_double(b, "producer_cpu_us_per_batch",
-                   r->batches ? (double)(r->process_cpu_ns - r->consumer_cpu_ns) / 1e3 /
-                                    (double)r->batches
-                              : 0);
+    hr_json_double(b, "producer_us_per_batch", hand_off_us(r));
     hr_json_close(b, '}');
     hr_json_open(b, "trainer", '{');
     hr_json_double(b, "waits_for_data", share(r->consumer_wait_ns, r->seconds));
@@ -166,7 +178,7 @@ void hr_bench_print_text(struct hr_buf *b, const struct hr_bench_result *r)
     hr_buf_addf(b, "  decode    %.1f us a sample, workers busy %.0f %%\n",
                 per_sample_us(r, r->decode_ns),
                 100 * share(r->worker_busy_ns, r->seconds) / r->workers);
-    hr_buf_addf(b, "  hand-off  %.1f us of the consumer's CPU a batch\n",
+    hr_buf_addf(b, "  hand-off  %.1f us a batch here, %.1f us of the consumer's CPU\n", hand_off_us(r),
                 r->batches ? (double)r->consumer_cpu_ns / 1e3 / (double)r->batches : 0);
     hr_buf_addf(b, "  trainer   waits for data %.0f %% of the time\n",
                 100 * share(r->consumer_wait_ns, r->seconds));

@@ -337,6 +337,7 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
     *st = (struct hr_engine_stats){
         .batches = get(&e->batches),
         .plan_ns = get(&e->plan_ns),
+        .hand_off_ns = get(&e->hand_off_ns),
         .reader_cpu_ns = get(&e->reader_cpu_ns),
         .io_retries = get(&e->io_retries),
         .read_errors = get(&e->read_errors),

@@ -64,6 +64,7 @@ struct hr_engine_stats {
     uint64_t read_requests, read_bytes, read_errors, io_retries;
     uint64_t reader_cpu_ns;      /* CPU time of the reader thread */
     uint64_t plan_ns;            /* of it: planning batches (timed) */
+    uint64_t hand_off_ns;        /* taking slots, completing and publishing batches */
     uint64_t worker_cpu_ns;      /* CPU time of all workers */
     uint64_t worker_busy_ns;     /* wall time with a sample in hand */
     uint64_t worker_idle_ns;     /* wall time asleep */

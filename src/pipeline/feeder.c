@@ -505,6 +505,7 @@ static bool begin_batch(struct hr_engine *e, struct hr_stream *s)
         end_stream(e, s);
         return false;
     }
+    uint64_t t0 = hr_clock_ns();
     pthread_mutex_lock(&s->lock);
     bool room = s->begun - s->published < s->slot_count && s->status == 0;
     struct hr_batch *batch = &s->batches[s->begun % s->slot_count];
@@ -527,6 +528,7 @@ static bool begin_batch(struct hr_engine *e, struct hr_stream *s)
     pthread_mutex_unlock(&s->lock);
     e->planning[e->planning_count++] = batch;
     atomic_fetch_add_explicit(&e->batches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->hand_off_ns, hr_clock_ns() - t0, memory_order_relaxed);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "pipeline/engine_parts.h"
 
@@ -84,6 +85,7 @@ static void leave(struct hr_stream *s, struct hr_batch *batch)
 void hr_stream_batch_done(struct hr_batch *batch)
 {
     struct hr_stream *s = batch->stream;
+    uint64_t t0 = hr_clock_ns();
     bool idle;
 
     if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed))
@@ -100,6 +102,7 @@ void hr_stream_batch_done(struct hr_batch *batch)
     }
     idle = s->published == s->begun;
     bool ended = idle && s->status == HR_E_END;
+    atomic_fetch_add_explicit(&s->engine->hand_off_ns, hr_clock_ns() - t0, memory_order_relaxed);
     pthread_mutex_unlock(&s->lock);
     /* Whoever waits for the stream to fall idle (a seek, a close) waits on the reader thread. */
     if (idle)
