@@ -49,17 +49,28 @@ struct hr_rjpeg {
     _Alignas(64) uint8_t scratch[SCRATCH_BYTES];
 };
 
-static const struct rj_variant *choose(const char *name)
+static const struct rj_variant *find_variant(const char *name)
 {
     unsigned flags HR_UNUSED = hr_cpu_flags();
 
-#ifdef RJ_X86
+#ifdef __x86_64__
     if (flags & HR_CPU_AVX512 && (!name || !strcmp(name, "avx512")))
         return &rj_variant_avx512;
-    if (flags & HR_CPU_AVX2 && !(flags & HR_CPU_SLOW_PDEP) && (!name || !strcmp(name, "avx2")))
-        return &rj_variant_avx2;
 #endif
     return !name || !strcmp(name, "c") ? &rj_variant_c : NULL;
+}
+
+static bool choose(struct hr_rjpeg *d, const char *name)
+{
+    const struct rj_variant *variant = find_variant(name);
+
+    if (!variant)
+        return false;
+    HR_ASSERT(variant->scratch_bytes <= SCRATCH_BYTES);
+    if (variant->init)
+        variant->init();
+    d->variant = variant;
+    return true;
 }
 
 int hr_rjpeg_create(struct hr_rjpeg **out)
@@ -69,8 +80,7 @@ int hr_rjpeg_create(struct hr_rjpeg **out)
     if (!d)
         return HR_E_NOMEM;
     memset(d, 0, offsetof(struct hr_rjpeg, tables));
-    d->variant = choose(NULL);
-    HR_ASSERT(d->variant->scratch_bytes <= SCRATCH_BYTES);
+    choose(d, NULL);
     *out = d;
     return 0;
 }
@@ -89,11 +99,7 @@ const char *hr_rjpeg_variant(const struct hr_rjpeg *d)
 
 bool hr_rjpeg_set_variant(struct hr_rjpeg *d, const char *name)
 {
-    const struct rj_variant *variant = choose(name);
-
-    if (variant)
-        d->variant = variant;
-    return variant != NULL;
+    return choose(d, name);
 }
 
 int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)

@@ -23,6 +23,7 @@ struct rj_variant {
     const char *name;
     size_t scratch_bytes; /* for run(); 64-byte aligned, contents free */
     unsigned max_quantizer; /* run() and prepare() are right up to this entry */
+    void (*init)(void); /* before any other; from any thread, as often as liked. NULL = nothing */
     void (*prepare)(const uint16_t natural[64], void *table);
     /* Decodes tiles; tables[component] were prepared. False when a tile is damaged. */
     bool (*run)(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES],

@@ -1,0 +1,724 @@
+/* AVX-512 (F, BW, DQ, VL, VBMI, VBMI2, VNNI): a tile's bit fields are widened with pdep, eight values
+ * at a time; vpexpandb puts them at their scan positions; four blocks go through the inverse transform
+ * side by side, one in each 128-bit lane. Bit for bit what variant_c.c gives.
+ *
+ * Sizes of functions matter here: with everything inlined into one, the instruction cache thrashes. */
+#include <immintrin.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "rjpeg/variant.h"
+
+#define INLINE   static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+
+typedef __m512i vec;
+
+enum { GROUP = 4 }; /* blocks transformed at once */
+
+/* One tile, parsed: values as signed bytes, -128 for an exception. */
+struct tile {
+    uint64_t mask[RJ_TILE_BLOCKS];
+    _Alignas(64) int8_t values[RJ_TILE_VALUES + 16 + 192];
+    _Alignas(32) int16_t dc[RJ_TILE_BLOCKS];
+    uint16_t first[RJ_TILE_BLOCKS + 1];
+    uint8_t last[RJ_TILE_BLOCKS];
+    const uint8_t *bytes;
+    uint32_t size, head;
+    const uint8_t *widths, *fields;
+    unsigned width_shift, field_bit;
+    uint32_t exception; /* exceptions taken so far */
+};
+
+/* The quantizer in the order in which coefficients meet it. */
+struct table {
+    vec full[8];   /* entry << 7; four rows of columns 0-3 or 4-7, see row_pair */
+    vec corner[2]; /* for blocks whose values lie in the low 4x4 corner */
+    uint16_t natural[64];
+};
+_Static_assert(sizeof(struct table) <= RJ_TABLE_BYTES, "table");
+
+struct scratch {
+    struct tile tile[2];
+};
+
+/* A multiply-add takes rows in pairs: 0 with 4, 2 with 6, 1 with 3, 5 with 7. Word c * 2 + side of a
+ * pair's vector (in each lane) belongs to column c. */
+static const uint8_t row_pair[8] = {0, 2, 1, 2, 0, 3, 1, 3}, row_side[8] = {0, 0, 0, 1, 1, 0, 1, 1};
+
+/* Constants, made once. */
+static struct {
+    uint64_t pair_mask[64]; /* widths of two groups -> where pdep puts their eight fields */
+    uint8_t pair_bits[64];
+    uint8_t last_bits[64]; /* last -> mask bits that are stored */
+    uint64_t last_even[64], last_odd[64];
+    uint64_t dc_mask[16];
+    uint64_t outside_even, outside_odd; /* scan positions that are not in the low 4x4 corner */
+    _Alignas(64) uint8_t order_even[64], order_odd[64], order_corner[GROUP][64];
+    uint16_t word_full[64], word_corner[64]; /* natural order -> word of lane 0 in the tables */
+    _Alignas(64) uint8_t rgb_rg[3][64], rgb_b[3][64];
+    uint64_t rgb_is_b[3];
+} k;
+
+static void make_bit_tables(void)
+{
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned low = (i & 7) + 1, high = (i >> 3) + 1;
+        k.pair_mask[i] = 0;
+        for (unsigned f = 0; f < 8; f++)
+            k.pair_mask[i] |= ((1ull << (f < 4 ? low : high)) - 1) << 8 * f;
+        k.pair_bits[i] = (uint8_t)(4 * (low + high));
+        k.last_bits[i] = (uint8_t)(i ? i - 1 : 0);
+        k.last_even[i] = i ? 1ull << i : 0;
+        k.last_odd[i] = i ? 1ull << (63 - i) : 0;
+    }
+    for (unsigned w = 0; w < 16; w++)
+        k.dc_mask[w] = ((1ull << w) - 1) * 0x0001000100010001ull;
+}
+
+static void make_orders(void)
+{
+    uint8_t scan[64];
+
+    k.outside_even = k.outside_odd = 0;
+    for (unsigned i = 0; i < 64; i++)
+        scan[rj_natural_order[i]] = (uint8_t)i;
+    for (unsigned n = 0; n < 64; n++) {
+        unsigned row = n >> 3, column = n & 7, pair = row_pair[row], side = row_side[row], i = scan[n];
+        k.order_even[pair * 16 + column * 2 + side] = (uint8_t)i;
+        k.order_odd[pair * 16 + column * 2 + side] = (uint8_t)(63 - i);
+        k.word_full[n] = (uint16_t)((2 * pair + (column >> 2)) * 32 + (column & 3) * 2 + side);
+        if (row > 3 || column > 3) {
+            k.outside_even |= 1ull << i;
+            k.outside_odd |= 1ull << (63 - i);
+            continue;
+        }
+        /* In the corner: rows 0 with 2 in the first vector, 1 with 3 in the second. */
+        k.word_corner[n] = (uint16_t)((row & 1) * 32 + column * 2 + (row >> 1));
+        for (unsigned b = 0; b < GROUP; b++)
+            k.order_corner[b][b * 16 + (row & 1) * 8 + column * 2 + (row >> 1)] = (uint8_t)(b & 1 ? 63 - i : i);
+    }
+}
+
+static void make_rgb_orders(void)
+{
+    for (unsigned o = 0; o < 3; o++) {
+        k.rgb_is_b[o] = 0;
+        for (unsigned i = 0; i < 64; i++) {
+            unsigned pixel = (64 * o + i) / 3, channel = (64 * o + i) % 3;
+            k.rgb_rg[o][i] = (uint8_t)(pixel | (channel == 1) << 6);
+            k.rgb_b[o][i] = (uint8_t)pixel;
+            k.rgb_is_b[o] |= (uint64_t)(channel == 2) << i;
+        }
+    }
+}
+
+static void make_constants(void)
+{
+    make_bit_tables();
+    make_orders();
+    make_rgb_orders();
+}
+
+static void init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_constants);
+}
+
+static void prepare(const uint16_t natural[64], void *memory)
+{
+    struct table *t = memory;
+    uint16_t *full = (uint16_t *)t->full, *corner = (uint16_t *)t->corner;
+
+    for (unsigned n = 0; n < 64; n++)
+        for (unsigned b = 0; b < GROUP; b++) {
+            full[k.word_full[n] + 8 * b] = (uint16_t)(natural[n] << 7);
+            if (n >> 3 < 4 && (n & 7) < 4)
+                corner[k.word_corner[n] + 8 * b] = (uint16_t)(natural[n] << 7);
+        }
+    memcpy(t->natural, natural, sizeof(t->natural));
+}
+
+INLINE uint64_t load64(const uint8_t *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, 8);
+    return v;
+}
+
+/* 64 bits from any bit on. */
+INLINE uint64_t load64_at(const uint8_t *p, size_t bit)
+{
+    const uint8_t *q = p + (bit >> 3);
+    unsigned shift = bit & 7;
+
+    return load64(q) >> shift | load64(q + 1) << (8 - shift);
+}
+
+/* Parsing one tile. */
+
+/* Eight folded differences to eight numbers summed up. */
+INLINE __m128i sum_differences(const uint8_t *p, unsigned width)
+{
+    const __m128i one = _mm_set1_epi16(1);
+    uint64_t low = _pdep_u64(load64(p), k.dc_mask[width]);
+    uint64_t high = _pdep_u64(load64(p + (width >> 1)) >> (width & 1) * 4, k.dc_mask[width]);
+    __m128i f = _mm_set_epi64x((long long)high, (long long)low);
+
+    f = _mm_xor_si128(_mm_srli_epi16(f, 1), _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(f, one)));
+    f = _mm_add_epi16(f, _mm_slli_si128(f, 2));
+    f = _mm_add_epi16(f, _mm_slli_si128(f, 4));
+    return _mm_add_epi16(f, _mm_slli_si128(f, 8));
+}
+
+INLINE const uint8_t *parse_head(struct tile *t, const struct rj_job *job)
+{
+    const uint64_t sixes = 0x3f3f3f3f3f3f3f3full;
+    const uint8_t *p = job->bytes;
+    unsigned blocks = job->blocks, width0 = p[2] & 15, width1 = p[2] >> 4;
+    uint64_t low = _pdep_u64(load64(p + 3), sixes), high = _pdep_u64(load64(p + 9), sixes);
+
+    t->bytes = p;
+    t->size = job->size;
+    t->head = hr_load_le16(p);
+    t->exception = 0;
+    if (blocks < RJ_TILE_BLOCKS) {
+        low = _bzhi_u64(low, blocks < 8 ? 8 * blocks : 64);
+        high = blocks > 8 ? _bzhi_u64(high, 8 * (blocks - 8)) : 0;
+    }
+    memcpy(t->last, &low, 8);
+    memcpy(t->last + 8, &high, 8);
+
+    p += 3 + (blocks * 6 + 7) / 8;
+    __m128i dc0 = sum_differences(p, width0), dc1 = sum_differences(p + width0, width1);
+    dc0 = _mm_add_epi16(dc0, _mm_set1_epi16((int16_t)((int32_t)(t->head << 20) >> 20)));
+    dc1 = _mm_add_epi16(dc1, _mm_shuffle_epi8(dc0, _mm_set1_epi16(0x0f0e)));
+    _mm_store_si128((__m128i *)t->dc, dc0);
+    _mm_store_si128((__m128i *)(t->dc + 8), dc1);
+    return p + width0 + width1;
+}
+
+/* Masks of all blocks; then where widths and values begin. */
+INLINE bool parse_masks(struct tile *t, const uint8_t *p)
+{
+    size_t bit = 0;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < RJ_TILE_BLOCKS; i += 2) {
+        unsigned last = t->last[i], bits = k.last_bits[last];
+        uint64_t mask = _bzhi_u64(load64_at(p, bit), bits) << 1 | k.last_even[last];
+        t->mask[i] = mask;
+        t->first[i] = (uint16_t)count;
+        count += (unsigned)_mm_popcnt_u64(mask);
+        bit += bits;
+
+        last = t->last[i + 1], bits = k.last_bits[last];
+        mask = _bzhi_u64(load64_at(p, bit), bits) << ((64 - last) & 63) | k.last_odd[last];
+        t->mask[i + 1] = mask;
+        t->first[i + 1] = (uint16_t)count;
+        count += (unsigned)_mm_popcnt_u64(mask);
+        bit += bits;
+    }
+    t->first[RJ_TILE_BLOCKS] = (uint16_t)count;
+    bit += 8 * (size_t)(p - t->bytes);
+    t->widths = t->bytes + (bit >> 3);
+    t->width_shift = bit & 7;
+    bit = (bit + (count + 7) / 8 * 6 + 3) & ~(size_t)3;
+    t->fields = t->bytes + (bit >> 3);
+    t->field_bit = bit & 4;
+    return bit <= 8 * (size_t)t->size;
+}
+
+/* Eight fields at *bit to eight bytes. Where two widths are 8 and the fields begin inside of a byte, a
+ * load of 64 bits is too short: tiles that have such a pair say so (wide). */
+INLINE void unpack8(const struct tile *t, size_t *bit, unsigned widths, uint8_t *out, bool wide)
+{
+    uint64_t packed = wide ? load64_at(t->fields, *bit) : load64(t->fields + (*bit >> 3)) >> (*bit & 7);
+    uint64_t fields = _pdep_u64(packed, k.pair_mask[widths]);
+
+    memcpy(out, &fields, 8);
+    *bit += k.pair_bits[widths];
+}
+
+INLINE void unpack(struct tile *t, unsigned count, bool wide)
+{
+    const uint8_t *p = t->widths;
+    uint8_t *out = (uint8_t *)t->values;
+    size_t bit = t->field_bit;
+
+    for (unsigned i = 0; i < count; i += 64, p += 6, out += 64) {
+        uint64_t widths = _pdep_u64(load64(p) >> t->width_shift, 0x3f3f3f3f3f3f3f3full);
+        unpack8(t, &bit, widths & 63, out, wide);
+        unpack8(t, &bit, widths >> 8 & 63, out + 8, wide);
+        unpack8(t, &bit, widths >> 16 & 63, out + 16, wide);
+        unpack8(t, &bit, widths >> 24 & 63, out + 24, wide);
+        unpack8(t, &bit, widths >> 32 & 63, out + 32, wide);
+        unpack8(t, &bit, widths >> 40 & 63, out + 40, wide);
+        unpack8(t, &bit, widths >> 48 & 63, out + 48, wide);
+        unpack8(t, &bit, (unsigned)(widths >> 56), out + 56, wide);
+    }
+}
+
+NOINLINE void unpack_wide(struct tile *t, unsigned count)
+{
+    unpack(t, count, true);
+}
+
+NOINLINE void unpack_narrow(struct tile *t, unsigned count)
+{
+    unpack(t, count, false);
+}
+
+/* Folded bytes to signed ones. */
+INLINE void unfold(struct tile *t, unsigned count)
+{
+    const vec one = _mm512_set1_epi8(1), ones = _mm512_set1_epi8(-1), low7 = _mm512_set1_epi8(127);
+
+    for (unsigned i = 0; i < count; i += 64) {
+        vec f = _mm512_load_si512(t->values + i);
+        vec half = _mm512_and_si512(_mm512_srli_epi16(f, 1), low7);
+        __mmask64 positive = _mm512_testn_epi8_mask(f, one);
+        vec v = _mm512_mask_add_epi8(_mm512_xor_si512(half, ones), positive, half, one);
+        _mm512_store_si512(t->values + i, v);
+    }
+}
+
+NOINLINE bool parse_front(struct tile *t, const struct rj_job *job)
+{
+    return parse_masks(t, parse_head(t, job));
+}
+
+/* Values of the blocks up to the last one wanted. */
+INLINE void parse_values(struct tile *t, const struct rj_job *job)
+{
+    unsigned end = (job->end + GROUP - 1) & ~(GROUP - 1u), count = t->first[end];
+
+    if (HR_UNLIKELY(t->head & RJ_TILE_WIDE))
+        unpack_wide(t, count);
+    else
+        unpack_narrow(t, count);
+    unfold(t, count);
+}
+
+/* The inverse transform. See variant_c.c for the arithmetic. */
+
+#define PAIR(a, b) _mm512_set1_epi32((int)((uint32_t)(uint16_t)(a) | (uint32_t)(uint16_t)(b) << 16))
+
+INLINE void butterfly(vec e0, vec e1, vec e2, vec e3, vec o0, vec o1, vec o2, vec o3, vec out[8])
+{
+    out[0] = _mm512_add_epi32(e0, o0);
+    out[7] = _mm512_sub_epi32(e0, o0);
+    out[1] = _mm512_add_epi32(e1, o1);
+    out[6] = _mm512_sub_epi32(e1, o1);
+    out[2] = _mm512_add_epi32(e2, o2);
+    out[5] = _mm512_sub_epi32(e2, o2);
+    out[3] = _mm512_add_epi32(e3, o3);
+    out[4] = _mm512_sub_epi32(e3, o3);
+}
+
+INLINE void transform8(vec x04, vec x26, vec x13, vec x57, vec round, vec out[8])
+{
+    vec sum = _mm512_dpwssd_epi32(round, x04, PAIR(8192, 8192));
+    vec difference = _mm512_dpwssd_epi32(round, x04, PAIR(8192, -8192));
+
+    butterfly(_mm512_dpwssd_epi32(sum, x26, PAIR(10703, 4433)),
+              _mm512_dpwssd_epi32(difference, x26, PAIR(4433, -10704)),
+              _mm512_dpwssd_epi32(difference, x26, PAIR(-4433, 10704)),
+              _mm512_dpwssd_epi32(sum, x26, PAIR(-10703, -4433)),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(11363, 9633)), x57, PAIR(6437, 2260)),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(9633, -2259)), x57, PAIR(-11362, -6436)),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(6437, -11362)), x57, PAIR(2261, 9633)),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(2260, -6436)), x57, PAIR(9633, -11363)), out);
+}
+
+/* Inputs 4 to 7 are 0. */
+INLINE void transform4(vec x02, vec x13, vec round, vec out[8])
+{
+    butterfly(_mm512_dpwssd_epi32(round, x02, PAIR(8192, 10703)), _mm512_dpwssd_epi32(round, x02, PAIR(8192, 4433)),
+              _mm512_dpwssd_epi32(round, x02, PAIR(8192, -4433)), _mm512_dpwssd_epi32(round, x02, PAIR(8192, -10703)),
+              _mm512_madd_epi16(x13, PAIR(11363, 9633)), _mm512_madd_epi16(x13, PAIR(9633, -2259)),
+              _mm512_madd_epi16(x13, PAIR(6437, -11362)), _mm512_madd_epi16(x13, PAIR(2260, -6436)), out);
+}
+
+/* Words (a >> 11, b >> 11): vpmultishiftqb shifts b and puts it into the odd words at once. */
+INLINE vec join_first(vec a, vec b)
+{
+    return _mm512_mask_multishift_epi64_epi8(_mm512_srli_epi32(a, 11), 0xccccccccccccccccull,
+                                             _mm512_set1_epi64(0x332b0000130b0000ll), b);
+}
+
+/* Words (a >> 18, b >> 18). */
+INLINE vec join_second(vec a, vec b)
+{
+    vec high = _mm512_mask_multishift_epi64_epi8(b, 0x3333333333333333ull, _mm512_set1_epi64(0x0000383000001810ll), a);
+    return _mm512_mulhi_epi16(high, _mm512_set1_epi16(1 << 14));
+}
+
+INLINE void transpose4x4(const vec in[4], vec out[4])
+{
+    vec a = _mm512_unpacklo_epi32(in[0], in[1]), b = _mm512_unpackhi_epi32(in[0], in[1]);
+    vec c = _mm512_unpacklo_epi32(in[2], in[3]), d = _mm512_unpackhi_epi32(in[2], in[3]);
+
+    out[0] = _mm512_unpacklo_epi64(a, c);
+    out[1] = _mm512_unpackhi_epi64(a, c);
+    out[2] = _mm512_unpacklo_epi64(b, d);
+    out[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+INLINE void store_two_rows(vec rows, uint8_t *out, size_t stride)
+{
+    vec v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), rows);
+
+    _mm256_storeu_si256((__m256i *)out, _mm512_castsi512_si256(v));
+    _mm256_storeu_si256((__m256i *)(out + stride), _mm512_extracti64x4_epi64(v, 1));
+}
+
+/* sums[h][c]: column c of rows 4h to 4h + 3 of each block, 32 bits. */
+INLINE void store_pixels(vec sums[2][8], uint8_t *out, size_t stride)
+{
+    vec p[4];
+
+    for (int c = 0; c < 4; c++)
+        p[c] = _mm512_packus_epi16(join_second(sums[0][2 * c], sums[0][2 * c + 1]),
+                                   join_second(sums[1][2 * c], sums[1][2 * c + 1]));
+    vec a = _mm512_unpacklo_epi16(p[0], p[1]), b = _mm512_unpackhi_epi16(p[0], p[1]);
+    vec c = _mm512_unpacklo_epi16(p[2], p[3]), d = _mm512_unpackhi_epi16(p[2], p[3]);
+    store_two_rows(_mm512_unpacklo_epi32(a, c), out, stride);
+    store_two_rows(_mm512_unpackhi_epi32(a, c), out + 2 * stride, stride);
+    store_two_rows(_mm512_unpacklo_epi32(b, d), out + 4 * stride, stride);
+    store_two_rows(_mm512_unpackhi_epi32(b, d), out + 6 * stride, stride);
+}
+
+#define ROUND1 _mm512_set1_epi32(1 << 10)
+#define ROUND2 _mm512_set1_epi32((1 << 17) + (128 << 18))
+
+/* x[2 p + h]: pair p of rows, columns 4h to 4h + 3. */
+INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride)
+{
+    vec columns[8], sums[2][8];
+
+    for (int h = 0; h < 2; h++) {
+        vec o[8], rows[4];
+        transform8(x[h], x[2 + h], x[4 + h], x[6 + h], ROUND1, o);
+        for (int q = 0; q < 4; q++)
+            rows[q] = join_first(o[2 * q], o[2 * q + 1]);
+        transpose4x4(rows, columns + 4 * h);
+    }
+    transform8(_mm512_unpacklo_epi16(columns[0], columns[4]), _mm512_unpacklo_epi16(columns[2], columns[6]),
+               _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), ROUND2,
+               sums[0]);
+    transform8(_mm512_unpackhi_epi16(columns[0], columns[4]), _mm512_unpackhi_epi16(columns[2], columns[6]),
+               _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), ROUND2,
+               sums[1]);
+    store_pixels(sums, out, stride);
+}
+
+/* Only the low corner: x[0] has rows 0 with 2, x[1] rows 1 with 3, of columns 0 to 3. */
+INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride)
+{
+    vec o[8], rows[4], columns[4], sums[2][8];
+
+    transform4(x[0], x[1], ROUND1, o);
+    for (int q = 0; q < 4; q++)
+        rows[q] = join_first(o[2 * q], o[2 * q + 1]);
+    transpose4x4(rows, columns);
+    transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), ROUND2,
+               sums[0]);
+    transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), ROUND2,
+               sums[1]);
+    store_pixels(sums, out, stride);
+}
+
+/* From parsed tiles to samples, four blocks at a time. */
+
+INLINE vec expand(const struct tile *t, unsigned block)
+{
+    vec v = _mm512_loadu_si512(t->values + t->first[block]);
+
+    __asm__("" : "+v"(v)); /* keeps vpexpandb in its register form: with memory it is microcode */
+    return _mm512_maskz_expand_epi8(t->mask[block], v);
+}
+
+/* Spreads one number of each block over its lane. */
+INLINE vec spread_dc(__m256i dc, unsigned group)
+{
+    vec index = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
+    index = _mm512_or_si512(index, _mm512_slli_epi64(index, 16));
+    index = _mm512_or_si512(index, _mm512_slli_epi64(index, 32));
+    return _mm512_permutexvar_epi16(_mm512_add_epi16(index, _mm512_set1_epi16((short)(4 * group))),
+                                    _mm512_castsi256_si512(dc));
+}
+
+INLINE void store_flat(vec dc, uint8_t *out, size_t stride)
+{
+    /* (4 dc 2^13 + 2^17) >> 18, then + 128 */
+    vec v = _mm512_srai_epi16(_mm512_adds_epi16(_mm512_slli_epi16(dc, 2), _mm512_set1_epi16(16)), 5);
+    v = _mm512_max_epi16(_mm512_adds_epi16(v, _mm512_set1_epi16(128)), _mm512_setzero_si512());
+    __m256i pixels = _mm512_cvtusepi16_epi8(v);
+
+    for (int row = 0; row < 8; row++, out += stride)
+        _mm256_storeu_si256((__m256i *)out, pixels);
+}
+
+INLINE int16_t next_exception(struct tile *t)
+{
+    uint32_t back = 2 * ++t->exception;
+    return back <= t->size ? (int16_t)hr_load_le16(t->bytes + t->size - back) : 0;
+}
+
+/* Overwrites the exceptions among a group's dequantized coefficients, in scan order. */
+NOINLINE void patch(struct tile *t, const vec values[GROUP], const struct table *table, const uint16_t words[64],
+                    vec *x)
+{
+    for (unsigned b = 0; b < GROUP; b++)
+        for (uint64_t m = _mm512_cmpeq_epi8_mask(values[b], _mm512_set1_epi8(-128)); m; m = _blsr_u64(m)) {
+            unsigned i = (unsigned)_tzcnt_u64(m), n = rj_natural_order[b & 1 ? 63 - i : i];
+            unsigned word = words[n] + 8 * b;
+            short v = (short)(next_exception(t) * (int)table->natural[n]);
+            x[word / 32] = _mm512_mask_set1_epi16(x[word / 32], 1u << word % 32, v);
+        }
+}
+
+/* Counts the exceptions before a block, where a box begins inside of a tile. */
+NOINLINE void skip_exceptions(struct tile *t, unsigned block)
+{
+    for (unsigned i = 0; i < t->first[block]; i++)
+        t->exception += t->values[i] == -128;
+}
+
+/* Bytes to words << 8, times quantizer << 7, rounded at 2^15: the exact product. */
+INLINE vec dequantize(vec bytes_high, vec table)
+{
+    return _mm512_mulhrs_epi16(bytes_high, table);
+}
+
+INLINE void gather_corner(const vec v[GROUP], const struct table *table, vec x[2])
+{
+    const vec zero = _mm512_setzero_si512();
+    vec p = _mm512_maskz_permutexvar_epi8(0xffffull, _mm512_load_si512(k.order_corner[0]), v[0]);
+
+    p = _mm512_mask_permutexvar_epi8(p, 0xffffull << 16, _mm512_load_si512(k.order_corner[1]), v[1]);
+    p = _mm512_mask_permutexvar_epi8(p, 0xffffull << 32, _mm512_load_si512(k.order_corner[2]), v[2]);
+    p = _mm512_mask_permutexvar_epi8(p, 0xffffull << 48, _mm512_load_si512(k.order_corner[3]), v[3]);
+    x[0] = dequantize(_mm512_unpacklo_epi8(zero, p), table->corner[0]);
+    x[1] = dequantize(_mm512_unpackhi_epi8(zero, p), table->corner[1]);
+}
+
+INLINE void gather_full(const vec v[GROUP], const struct table *table, vec x[8])
+{
+    const vec zero = _mm512_setzero_si512();
+    const vec even = _mm512_load_si512(k.order_even), odd = _mm512_load_si512(k.order_odd);
+    vec b0 = _mm512_permutexvar_epi8(even, v[0]), b1 = _mm512_permutexvar_epi8(odd, v[1]);
+    vec b2 = _mm512_permutexvar_epi8(even, v[2]), b3 = _mm512_permutexvar_epi8(odd, v[3]);
+    /* Lanes are pairs of rows, vectors are blocks; make it the other way round. */
+    vec low01 = _mm512_shuffle_i64x2(b0, b1, 0x44), low23 = _mm512_shuffle_i64x2(b2, b3, 0x44);
+    vec high01 = _mm512_shuffle_i64x2(b0, b1, 0xee), high23 = _mm512_shuffle_i64x2(b2, b3, 0xee);
+    vec p[4] = {_mm512_shuffle_i64x2(low01, low23, 0x88), _mm512_shuffle_i64x2(low01, low23, 0xdd),
+                _mm512_shuffle_i64x2(high01, high23, 0x88), _mm512_shuffle_i64x2(high01, high23, 0xdd)};
+
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = dequantize(_mm512_unpacklo_epi8(zero, p[i]), table->full[2 * i]);
+        x[2 * i + 1] = dequantize(_mm512_unpackhi_epi8(zero, p[i]), table->full[2 * i + 1]);
+    }
+}
+
+INLINE bool any_exception(const struct tile *t, const vec v[GROUP])
+{
+    const vec mark = _mm512_set1_epi8(-128);
+
+    return HR_UNLIKELY(t->head & RJ_TILE_EXCEPTIONS) &&
+           (_mm512_cmpeq_epi8_mask(v[0], mark) | _mm512_cmpeq_epi8_mask(v[1], mark) |
+            _mm512_cmpeq_epi8_mask(v[2], mark) | _mm512_cmpeq_epi8_mask(v[3], mark));
+}
+
+NOINLINE void do_group(struct tile *t, unsigned group, const struct table *table, __m256i dc, uint8_t *out,
+                       size_t stride)
+{
+    const uint64_t *m = t->mask + GROUP * group;
+    uint64_t even = m[0] | m[2], odd = m[1] | m[3];
+    vec spread = spread_dc(dc, group);
+
+    if (!(even | odd)) {
+        store_flat(spread, out, stride);
+        return;
+    }
+    vec v[GROUP] = {expand(t, GROUP * group), expand(t, GROUP * group + 1), expand(t, GROUP * group + 2),
+                    expand(t, GROUP * group + 3)};
+    vec x[8];
+    const __mmask32 dc_words = 0x01010101;
+    if (!(even & k.outside_even) && !(odd & k.outside_odd)) {
+        gather_corner(v, table, x);
+        if (any_exception(t, v))
+            patch(t, v, table, k.word_corner, x);
+        x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
+        inverse4(x, out, stride);
+        return;
+    }
+    gather_full(v, table, x);
+    if (any_exception(t, v))
+        patch(t, v, table, k.word_full, x);
+    x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
+    inverse8(x, out, stride);
+}
+
+INLINE void do_tile(struct tile *t, const struct rj_job *job, const struct table *table, size_t stride)
+{
+    unsigned group = job->first / GROUP, end = (job->end + GROUP - 1u) / GROUP;
+    __m256i dc = _mm256_mullo_epi16(_mm256_load_si256((const __m256i *)t->dc),
+                                    _mm256_set1_epi16((short)table->natural[0]));
+
+    if (HR_UNLIKELY(t->head & RJ_TILE_EXCEPTIONS) && group)
+        skip_exceptions(t, GROUP * group);
+    for (; group < end; group++)
+        do_group(t, group, table, dc, job->out + 8 * GROUP * group, stride);
+}
+
+static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES], size_t stride,
+                void *memory)
+{
+    struct scratch *s = memory;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct tile *t = &s->tile[i & 1];
+        if (!parse_front(t, &jobs[i]))
+            return false;
+        parse_values(t, &jobs[i]);
+        do_tile(t, &jobs[i], (const struct table *)tables[jobs[i].component], stride);
+    }
+    return true;
+}
+
+/* Rows. */
+
+INLINE vec widen(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p));
+}
+
+INLINE vec thrice(vec v)
+{
+    return _mm512_add_epi16(v, _mm512_add_epi16(v, v));
+}
+
+static void across(const uint8_t *in, uint32_t count, uint8_t *out)
+{
+    for (uint32_t x = 0; x < count; x += 32, in += 32, out += 64) {
+        vec s = thrice(widen(in));
+        vec left = _mm512_srli_epi16(_mm512_add_epi16(_mm512_add_epi16(s, widen(in - 1)), _mm512_set1_epi16(1)), 2);
+        vec right = _mm512_srli_epi16(_mm512_add_epi16(_mm512_add_epi16(s, widen(in + 1)), _mm512_set1_epi16(2)), 2);
+        _mm512_storeu_si512(out, _mm512_or_si512(left, _mm512_slli_epi16(right, 8)));
+    }
+}
+
+static void down(const uint8_t *near, const uint8_t *far, unsigned bias, uint32_t count, uint8_t *out)
+{
+    for (uint32_t x = 0; x < count; x += 32) {
+        vec s = _mm512_add_epi16(thrice(widen(near + x)), widen(far + x));
+        s = _mm512_srli_epi16(_mm512_add_epi16(s, _mm512_set1_epi16((short)bias)), 2);
+        _mm256_storeu_si256((__m256i *)(out + x), _mm512_cvtepi16_epi8(s));
+    }
+}
+
+static void both(const uint8_t *near, const uint8_t *far, uint32_t count, uint8_t *out, uint16_t *sums)
+{
+    for (uint32_t x = 0; x < count + 2; x += 32)
+        _mm512_storeu_si512(sums + x, _mm512_add_epi16(thrice(widen(near - 1 + x)), widen(far - 1 + x)));
+    for (uint32_t x = 0; x < count; x += 32, sums += 32, out += 64) {
+        vec s = thrice(_mm512_loadu_si512(sums + 1));
+        vec left = _mm512_add_epi16(_mm512_add_epi16(s, _mm512_loadu_si512(sums)), _mm512_set1_epi16(8));
+        vec right = _mm512_add_epi16(_mm512_add_epi16(s, _mm512_loadu_si512(sums + 2)), _mm512_set1_epi16(7));
+        vec odd = _mm512_slli_epi16(_mm512_srli_epi16(right, 4), 8);
+        _mm512_storeu_si512(out, _mm512_or_si512(_mm512_srli_epi16(left, 4), odd));
+    }
+}
+
+struct rgb {
+    vec r, g, b;
+};
+
+INLINE vec rgb_vector(struct rgb p, int o)
+{
+    vec v = _mm512_permutex2var_epi8(p.r, _mm512_load_si512(k.rgb_rg[o]), p.g);
+    return _mm512_mask_permutexvar_epi8(v, k.rgb_is_b[o], _mm512_load_si512(k.rgb_b[o]), p.b);
+}
+
+INLINE void store_rgb(struct rgb p, uint32_t left, uint8_t *out)
+{
+    if (HR_LIKELY(left >= 64)) {
+        for (int o = 0; o < 3; o++)
+            _mm512_storeu_si512(out + 64 * o, rgb_vector(p, o));
+        return;
+    }
+    for (int o = 0; o < 3; o++) {
+        unsigned bytes = 3 * left < 64u * (unsigned)o ? 0 : 3 * left - 64u * (unsigned)o;
+        _mm512_mask_storeu_epi8(out + 64 * o, _bzhi_u64(~0ull, bytes < 64 ? bytes : 64), rgb_vector(p, o));
+    }
+}
+
+/* 32 pixels, 16 bits each. The products with 16-bit constants, rounded at 2^15, are those of the tables
+ * for each of the 256 possible samples (13172 for 91881 - 2^16, -7471 for 116130 - 2^17). */
+INLINE struct rgb convert(vec y, vec u, vec v)
+{
+    const vec half = _mm512_set1_epi32(32768), factors = PAIR(-22554, 18734); /* 18734 = 65536 - 46802 */
+    const __mmask32 odd = 0xaaaaaaaa;
+    vec even_g = _mm512_dpwssd_epi32(half, _mm512_mask_blend_epi16(odd, u, _mm512_slli_epi32(v, 16)), factors);
+    vec odd_g = _mm512_dpwssd_epi32(half, _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(u, 16), v), factors);
+    vec g = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(even_g, 16), odd_g);
+
+    return (struct rgb){
+        .r = _mm512_add_epi16(_mm512_add_epi16(y, v), _mm512_mulhrs_epi16(v, _mm512_set1_epi16(13172))),
+        .g = _mm512_add_epi16(_mm512_sub_epi16(y, v), g),
+        .b = _mm512_add_epi16(_mm512_add_epi16(y, _mm512_add_epi16(u, u)),
+                              _mm512_mulhrs_epi16(u, _mm512_set1_epi16(-7471))),
+    };
+}
+
+/* The low or the high half of each lane, centred for chroma. */
+INLINE vec low_half(vec v, vec offset)
+{
+    return _mm512_sub_epi16(_mm512_unpacklo_epi8(v, _mm512_setzero_si512()), offset);
+}
+
+INLINE vec high_half(vec v, vec offset)
+{
+    return _mm512_sub_epi16(_mm512_unpackhi_epi8(v, _mm512_setzero_si512()), offset);
+}
+
+static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
+{
+    const vec zero = _mm512_setzero_si512(), centre = _mm512_set1_epi16(128);
+
+    for (uint32_t x = 0; x < count; x += 64, rgb += 192) {
+        vec vy = _mm512_loadu_si512(y + x), vb = _mm512_loadu_si512(cb + x), vr = _mm512_loadu_si512(cr + x);
+        struct rgb low = convert(low_half(vy, zero), low_half(vb, centre), low_half(vr, centre));
+        struct rgb high = convert(high_half(vy, zero), high_half(vb, centre), high_half(vr, centre));
+        struct rgb p = {_mm512_packus_epi16(low.r, high.r), _mm512_packus_epi16(low.g, high.g),
+                        _mm512_packus_epi16(low.b, high.b)};
+        store_rgb(p, count - x, rgb);
+    }
+}
+
+static void interleave(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb)
+{
+    for (uint32_t x = 0; x < count; x += 64, rgb += 192) {
+        struct rgb p = {_mm512_loadu_si512(r + x), _mm512_loadu_si512(g + x), _mm512_loadu_si512(b + x)};
+        store_rgb(p, count - x, rgb);
+    }
+}
+
+const struct rj_variant rj_variant_avx512 = {
+    .name = "avx512",
+    .scratch_bytes = sizeof(struct scratch),
+    .max_quantizer = 255,
+    .init = init,
+    .prepare = prepare,
+    .run = run,
+    .across = across,
+    .down = down,
+    .both = both,
+    .ycc_to_rgb = ycc_to_rgb,
+    .interleave = interleave,
+};
