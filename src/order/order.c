@@ -1,57 +1,23 @@
-/* Orders, batches, ranks and stand-ins over the keyed permutation. Everything is arithmetic on
- * (seed, epoch, position); where products pass 64 bits they are taken in 128. */
+/* Epochs, batches, ranks and stand-ins. Everything is arithmetic on (seed, epoch, position); where
+ * products pass 64 bits they are taken in 128. */
 #include "order/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "order/permute.h"
+#include "order/mix.h"
+#include "order/selection.h"
+#include "order/sequence.h"
 
-enum {
-    DEFAULT_BLOCK_RECORDS = 1024,
-    DEFAULT_OPEN_BLOCKS = 16,
-    QUALITY_SAMPLES = 4096,
-};
-
-/* Uses of a key; part of the format (docs/order.md). */
-enum { DOMAIN_RECORDS = 1, DOMAIN_BLOCKS = 2, DOMAIN_GROUP = 3, DOMAIN_SUBSTITUTE = 4 };
-
-/* Layout of private_words. */
-enum { WORD_SEED_KEY, WORD_BLOCKS, WORD_SHORTFALL };
+enum { QUALITY_SAMPLES = 4096 };
 
 __extension__ typedef unsigned __int128 u128;
 
-/* Window: open_blocks neighbours in the permuted order of blocks, delivered as one. */
-struct group {
-    uint64_t first_slot;          /* among the permuted blocks */
-    uint64_t start, size;         /* indexes [start, start + size) of the epoch */
-    uint64_t short_end;           /* records listed up to the end of the shorter block, if in here */
-    struct hr_permutation inside; /* of the records that it lists */
-};
+/* A mixture is one endless sequence of positions; past this they would not fit the arithmetic. */
+#define MIX_END ((u128)1 << 63)
 
-/* What is the same for every record of an epoch. */
-struct epoch_order {
-    uint64_t epoch;
-    uint64_t key;                /* seed and epoch absorbed */
-    struct hr_permutation whole; /* full: records; window: blocks */
-    uint64_t short_slot;         /* window: where the shorter block stands among the blocks */
-    struct group group;          /* window: the one entered last; size 0 = none yet */
-};
-
-static uint64_t clamp_blocks(struct hr_order_spec *spec)
-{
-    if (spec->block_records == 0)
-        spec->block_records = DEFAULT_BLOCK_RECORDS;
-    if (spec->open_blocks == 0)
-        spec->open_blocks = DEFAULT_OPEN_BLOCKS;
-    spec->block_records = hr_min_u64(spec->block_records, spec->record_count);
-    uint64_t blocks = (spec->record_count - 1) / spec->block_records + 1;
-    spec->open_blocks = hr_min_u64(spec->open_blocks, blocks);
-    return blocks;
-}
-
-int hr_order_init(struct hr_order *order, const struct hr_order_spec *spec, struct hr_error *err)
+static int check_numbers(const struct hr_order_spec *spec, struct hr_error *err)
 {
     if (spec->record_count == 0)
         return hr_fail(err, HR_E_CONFIG, "the dataset has no records");
@@ -61,133 +27,81 @@ int hr_order_init(struct hr_order *order, const struct hr_order_spec *spec, stru
     if (spec->batch == 0 || spec->batch > HR_ORDER_MAX_BATCH)
         return hr_fail(err, HR_E_CONFIG, "batch is %" PRIu64 "; it must be from 1 to %" PRIu64,
                        spec->batch, HR_ORDER_MAX_BATCH);
-    if (spec->last == HR_LAST_DROP && spec->batch > spec->record_count) {
-        hr_fail(err, HR_E_CONFIG,
-                "batch is %" PRIu64 " and the dataset has %" PRIu64
-                " records: with 'last: drop' an epoch has no batch",
-                spec->batch, spec->record_count);
-        hr_error_hint(err, "make the batch at most %" PRIu64 ", or use 'last: wrap', 'pad' or 'keep'",
-                      spec->record_count);
-        return HR_E_CONFIG;
-    }
-    *order = (struct hr_order){.spec = *spec};
-    uint64_t blocks = clamp_blocks(&order->spec);
-    order->private_words[WORD_SEED_KEY] = hr_key_absorb(0, spec->seed);
-    order->private_words[WORD_BLOCKS] = blocks;
-    /* Cannot overflow: less than record_count + block_records, both at most 2^63. */
-    order->private_words[WORD_SHORTFALL] = blocks * order->spec.block_records - spec->record_count;
     return 0;
 }
 
-static uint64_t domain_key(uint64_t epoch_key, uint64_t domain, uint64_t item)
+static int check_batch(const struct hr_order *order, struct hr_error *err)
 {
-    return hr_key_absorb(hr_key_absorb(epoch_key, domain), item);
+    const struct hr_order_spec *spec = &order->spec;
+
+    if (spec->last != HR_LAST_DROP || spec->batch <= order->epoch_samples)
+        return 0;
+    if (order->mix)
+        hr_fail(err, HR_E_CONFIG,
+                "batch is %" PRIu64 " and an epoch of the mixture has %" PRIu64
+                " samples: with 'last: drop' it has no batch", spec->batch, order->epoch_samples);
+    else
+        hr_fail(err, HR_E_CONFIG,
+                "batch is %" PRIu64 " and the dataset has %" PRIu64
+                " records: with 'last: drop' an epoch has no batch", spec->batch,
+                order->epoch_samples);
+    hr_error_hint(err, "make the batch at most %" PRIu64 ", or use 'last: wrap', 'pad' or 'keep'%s",
+                  order->epoch_samples, order->mix ? "; or set 'stop: {steps: N}'" : "");
+    return HR_E_CONFIG;
 }
 
-static void epoch_init(struct epoch_order *eo, const struct hr_order *order, uint64_t epoch)
+static int sum_records(struct hr_order_spec *spec, struct hr_error *err)
 {
-    *eo = (struct epoch_order){.epoch = epoch};
-    eo->key = hr_key_absorb(order->private_words[WORD_SEED_KEY], epoch);
-    if (order->spec.kind == HR_ORDER_FULL)
-        hr_permutation_init(&eo->whole, order->spec.record_count,
-                            domain_key(eo->key, DOMAIN_RECORDS, 0));
-    if (order->spec.kind != HR_ORDER_WINDOW)
-        return;
-    uint64_t blocks = order->private_words[WORD_BLOCKS];
-    hr_permutation_init(&eo->whole, blocks, domain_key(eo->key, DOMAIN_BLOCKS, 0));
-    eo->short_slot = order->private_words[WORD_SHORTFALL]
-                         ? hr_permutation_index_of(&eo->whole, blocks - 1)
-                         : blocks;
-}
-
-/* The group of an index. All groups but the last have the same size, except that the one with the
- * dataset's last block may fall short: past it the shortfall is added back, and the arithmetic is
- * uniform again. Nothing overflows, since blocks * block_records < 2^64. */
-static uint64_t group_of(const struct hr_order *order, uint64_t short_slot, uint64_t index)
-{
-    uint64_t block_records = order->spec.block_records, open = order->spec.open_blocks;
-    uint64_t blocks = order->private_words[WORD_BLOCKS];
-    uint64_t shortfall = order->private_words[WORD_SHORTFALL];
-    uint64_t short_group = short_slot / open;
-    uint64_t group = index / (open * block_records);
-
-    if (shortfall == 0 || group < short_group)
-        return group;
-    uint64_t end_slot = short_group * open + hr_min_u64(open, blocks - short_group * open);
-    if (index < end_slot * block_records - shortfall)
-        return short_group;
-    return (index + shortfall) / (open * block_records);
-}
-
-static void enter_group(const struct hr_order *order, struct epoch_order *eo, uint64_t index)
-{
-    uint64_t block_records = order->spec.block_records, open = order->spec.open_blocks;
-    uint64_t shortfall = order->private_words[WORD_SHORTFALL];
-    uint64_t number = group_of(order, eo->short_slot, index);
-    struct group *group = &eo->group;
-
-    group->first_slot = number * open;
-    uint64_t members = hr_min_u64(open, order->private_words[WORD_BLOCKS] - group->first_slot);
-    bool has_short = shortfall && number == eo->short_slot / open;
-    bool past_short = shortfall && number > eo->short_slot / open;
-    group->start = group->first_slot * block_records - (past_short ? shortfall : 0);
-    group->size = members * block_records - (has_short ? shortfall : 0);
-    group->short_end = has_short
-                           ? (eo->short_slot - group->first_slot + 1) * block_records - shortfall
-                           : UINT64_MAX;
-    hr_permutation_init(&group->inside, group->size, domain_key(eo->key, DOMAIN_GROUP, number));
-}
-
-/* Up to HR_PERMUTATION_RUN neighbours that lie in the group entered. */
-static void map_in_group(const struct hr_order *order, const struct epoch_order *eo,
-                         uint64_t *records, unsigned count)
-{
-    uint64_t block_records = order->spec.block_records;
-    uint64_t shortfall = order->private_words[WORD_SHORTFALL];
-    const struct group *group = &eo->group;
-    uint64_t offsets[HR_PERMUTATION_RUN];
-
-    for (unsigned i = 0; i < count; i++)
-        records[i] -= group->start;
-    hr_permutation_map(&group->inside, records, count);
-    for (unsigned i = 0; i < count; i++) {
-        uint64_t at = records[i] + (records[i] >= group->short_end ? shortfall : 0);
-        offsets[i] = at % block_records;
-        records[i] = group->first_slot + at / block_records;
+    if (spec->source_count > HR_ORDER_MAX_SOURCES)
+        return hr_fail(err, HR_E_CONFIG, "a mixture of %" PRIu32 " sources; the most is %d",
+                       spec->source_count, HR_ORDER_MAX_SOURCES);
+    spec->record_count = 0;
+    for (uint32_t i = 0; i < spec->source_count; i++) {
+        if (spec->sources[i].record_count == 0 && spec->source_count > 1)
+            return hr_fail(err, HR_E_CONFIG, "source %" PRIu32 " has no records", i);
+        if (!hr_add_u64(spec->record_count, spec->sources[i].record_count, &spec->record_count))
+            spec->record_count = UINT64_MAX;
     }
-    hr_permutation_map(&eo->whole, records, count);
-    for (unsigned i = 0; i < count; i++)
-        records[i] = records[i] * block_records + offsets[i];
+    return 0;
 }
 
-/* Indexes first, first + 1 ... of the epoch to their records. */
-static void map_records(const struct hr_order *order, struct epoch_order *eo, uint64_t first,
-                        uint64_t *records, unsigned count)
+int hr_order_init(struct hr_order *order, const struct hr_order_spec *given, struct hr_error *err)
 {
-    for (unsigned i = 0; i < count; i++)
-        records[i] = first + i;
-    if (order->spec.kind == HR_ORDER_FULL)
-        hr_permutation_map(&eo->whole, records, count);
-    while (order->spec.kind == HR_ORDER_WINDOW && count > 0) {
-        if (first < eo->group.start || first - eo->group.start >= eo->group.size)
-            enter_group(order, eo, first);
-        unsigned run = (unsigned)hr_min_u64(count, eo->group.start + eo->group.size - first);
-        map_in_group(order, eo, records, run);
-        first += run;
-        records += run;
-        count -= run;
+    struct hr_order_spec spec = *given;
+    struct hr_order made = {0};
+    int ret = spec.source_count ? sum_records(&spec, err) : 0;
+
+    if (ret == 0)
+        ret = check_numbers(&spec, err);
+    if (ret < 0)
+        return ret;
+    made.seed_key = hr_key_absorb(0, spec.seed);
+    made.epoch_samples = spec.record_count;
+    if (spec.source_count > 1 || (spec.source_count == 1 && spec.sources[0].repeats)) {
+        ret = hr_mix_create(&spec, &made.mix, &made.epoch_samples, err);
+        if (ret < 0)
+            return ret;
+    } else {
+        hr_sequence_init(&made.whole, spec.kind, made.seed_key, spec.record_count,
+                         spec.block_records, spec.open_blocks);
+        made.whole.selection = spec.source_count ? spec.sources[0].selection : NULL;
+        spec.block_records = made.whole.block_records;
+        spec.open_blocks = made.whole.open_blocks;
     }
+    spec.sources = NULL;
+    made.spec = spec;
+    ret = check_batch(&made, err);
+    if (ret < 0)
+        hr_order_finish(&made);
+    else
+        *order = made;
+    return ret;
 }
 
-uint64_t hr_order_record(const struct hr_order *order, uint64_t epoch, uint64_t index)
+void hr_order_finish(struct hr_order *order)
 {
-    struct epoch_order eo;
-    uint64_t record;
-
-    HR_ASSERT(index < order->spec.record_count);
-    epoch_init(&eo, order, epoch);
-    map_records(order, &eo, index, &record, 1);
-    return record;
+    hr_mix_destroy(order->mix);
+    *order = (struct hr_order){0};
 }
 
 /* wrap: how far into the epoch its own first batch begins; the records before it belong to a batch
@@ -198,13 +112,13 @@ static uint64_t first_index(const struct hr_order *order, uint64_t epoch)
 
     if (order->spec.last != HR_LAST_WRAP)
         return 0;
-    uint64_t rest = (uint64_t)((u128)epoch * order->spec.record_count % batch);
+    uint64_t rest = (uint64_t)((u128)epoch * order->epoch_samples % batch);
     return rest ? batch - rest : 0;
 }
 
 uint64_t hr_order_steps(const struct hr_order *order, uint64_t epoch)
 {
-    uint64_t count = order->spec.record_count, batch = order->spec.batch;
+    uint64_t count = order->epoch_samples, batch = order->spec.batch;
     uint64_t first = first_index(order, epoch);
 
     if (order->spec.last == HR_LAST_DROP)
@@ -222,7 +136,7 @@ void hr_order_next(const struct hr_order *order, struct hr_cursor *cursor)
         /* A batch larger than the dataset may pass over whole epochs. */
         u128 next = first_index(order, cursor->epoch) +
                     ((u128)cursor->step + 1) * order->spec.batch;
-        cursor->epoch += (uint64_t)(next / order->spec.record_count);
+        cursor->epoch += (uint64_t)(next / order->epoch_samples);
     } else {
         cursor->epoch++;
     }
@@ -234,7 +148,7 @@ uint64_t hr_order_ordinal(const struct hr_order *order, struct hr_cursor cursor)
     u128 before;
 
     if (order->spec.last == HR_LAST_WRAP) {
-        u128 records = (u128)cursor.epoch * order->spec.record_count;
+        u128 records = (u128)cursor.epoch * order->epoch_samples;
         before = records / order->spec.batch + (records % order->spec.batch != 0);
     } else {
         before = (u128)cursor.epoch * hr_order_steps(order, cursor.epoch);
@@ -250,13 +164,16 @@ int hr_order_check_cursor(const struct hr_order *order, struct hr_cursor cursor,
         return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the last possible, 2^62",
                        cursor.epoch);
     uint64_t steps = hr_order_steps(order, cursor.epoch);
+    if (order->mix && ((u128)cursor.epoch + 1) * order->epoch_samples + order->spec.batch > MIX_END)
+        return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the mixture's last, at 2^63 samples",
+                       cursor.epoch);
     if (cursor.step < steps)
         return 0;
     hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " has no step %" PRIu64, cursor.epoch, cursor.step);
     if (steps)
         hr_error_hint(err, "its steps are 0 to %" PRIu64, steps - 1);
     else
-        hr_error_hint(err, "the batch is larger than the dataset and none begins in that epoch");
+        hr_error_hint(err, "the batch is larger than an epoch and none begins in that one");
     return HR_E_STATE;
 }
 
@@ -304,7 +221,7 @@ static uint64_t batch_samples(const struct hr_order *order, struct hr_cursor cur
     if (order->spec.last != HR_LAST_KEEP)
         return batch;
     /* step < steps, so the product stays within record_count. */
-    rest = order->spec.record_count - cursor.step * batch;
+    rest = order->epoch_samples - cursor.step * batch;
     return hr_min_u64(batch, rest);
 }
 
@@ -321,33 +238,61 @@ struct hr_share hr_order_share(const struct hr_order *order, struct hr_cursor cu
     };
 }
 
-static void fill_places(const struct hr_order *order, struct epoch_order *eo, uint64_t position,
-                        uint32_t count, struct hr_place *places)
+/* Positions of one epoch, at most HR_PERMUTATION_RUN. */
+static void fill_places(const struct hr_order *order, struct hr_sequence_epoch *entered,
+                        uint64_t position, uint32_t count, struct hr_place *places)
 {
-    uint64_t records[HR_PERMUTATION_RUN];
+    uint64_t indexes[HR_PERMUTATION_RUN];
 
-    map_records(order, eo, position, records, count);
+    if (order->mix) {
+        hr_mix_places(order->mix, order->seed_key, entered->epoch, position, count, places);
+        return;
+    }
+    hr_sequence_map(&order->whole, entered, position, indexes, count);
     for (uint32_t i = 0; i < count; i++)
-        places[i] = (struct hr_place){
-            .epoch = eo->epoch, .position = position + i, .record = records[i], .valid = true};
+        places[i] = (struct hr_place){.epoch = entered->epoch,
+                                      .position = position + i,
+                                      .index = indexes[i],
+                                      .record = hr_sequence_record(&order->whole, indexes[i]),
+                                      .valid = true};
+}
+
+static void enter_epoch(const struct hr_order *order, uint64_t epoch,
+                        struct hr_sequence_epoch *entered)
+{
+    if (order->mix)
+        entered->epoch = epoch;
+    else
+        hr_sequence_enter(&order->whole, epoch, entered);
+}
+
+uint64_t hr_order_record(const struct hr_order *order, uint64_t epoch, uint64_t position)
+{
+    struct hr_sequence_epoch entered;
+    struct hr_place place;
+
+    HR_ASSERT(position < order->epoch_samples);
+    enter_epoch(order, epoch, &entered);
+    fill_places(order, &entered, position, 1, &place);
+    return place.record;
 }
 
 void hr_order_places(const struct hr_order *order, struct hr_cursor cursor, uint32_t first,
                      uint32_t count, struct hr_place *places)
 {
-    uint64_t records = order->spec.record_count;
+    uint64_t records = order->epoch_samples;
     u128 offset = (u128)cursor.step * order->spec.batch + first_index(order, cursor.epoch) + first;
     uint64_t epoch = cursor.epoch;
-    struct epoch_order eo;
+    struct hr_sequence_epoch eo;
 
     if (order->spec.last == HR_LAST_WRAP) {
         epoch += (uint64_t)(offset / records);
         offset %= records;
     }
-    epoch_init(&eo, order, epoch);
+    enter_epoch(order, epoch, &eo);
     while (count > 0) {
         if (offset >= records && order->spec.last == HR_LAST_WRAP) {
-            epoch_init(&eo, order, ++epoch);
+            enter_epoch(order, ++epoch, &eo);
             offset = 0;
         }
         if (offset >= records) {
@@ -375,39 +320,48 @@ struct hr_place hr_order_place(const struct hr_order *order, struct hr_cursor cu
 uint64_t hr_order_substitute(const struct hr_order *order, const struct hr_place *place,
                              uint32_t attempt)
 {
-    uint64_t others = order->spec.record_count - 1;
+    const struct hr_sequence *source =
+        order->mix ? hr_mix_sequence(order->mix, place->source) : &order->whole;
+    uint64_t others = source->record_count - 1;
     struct hr_permutation perm;
 
     if (others == 0 || !place->valid)
         return place->record;
-    uint64_t key = hr_key_absorb(order->private_words[WORD_SEED_KEY], place->epoch);
-    hr_permutation_init(&perm, others, domain_key(key, DOMAIN_SUBSTITUTE, place->position));
+    uint64_t key = hr_key_absorb(order->seed_key, place->epoch);
+    hr_permutation_init(&perm, others, hr_key_of(key, HR_KEY_SUBSTITUTE, place->position));
     /* A permutation of the others: no stand-in comes twice before all have been tried. */
     uint64_t other = hr_permutation_at(&perm, (attempt ? attempt - 1 : 0) % others);
-    return other + (other >= place->record);
+    return hr_sequence_record(source, other + (other >= place->index));
 }
 
+uint64_t hr_order_share_of(const struct hr_order *order, uint32_t source, uint64_t *total)
+{
+    *total = 1;
+    return order->mix ? hr_mix_share(order->mix, source, total) : 1;
+}
+
+/* Of a mixture: of its largest source. */
 struct hr_order_quality hr_order_quality(const struct hr_order *order)
 {
-    uint64_t records = order->spec.record_count;
+    const struct hr_sequence *s = order->mix ? hr_mix_largest(order->mix) : &order->whole;
+    uint64_t records = s->record_count;
     uint64_t samples = hr_min_u64(records, QUALITY_SAMPLES);
     struct hr_order_quality quality = {.open_records = 1};
-    struct epoch_order eo;
+    struct hr_sequence_epoch entered;
 
-    epoch_init(&eo, order, 0);
+    hr_sequence_enter(s, 0, &entered);
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t index = (uint64_t)((u128)i * records / samples);
         uint64_t record;
-        map_records(order, &eo, index, &record, 1);
+        hr_sequence_map(s, &entered, index, &record, 1);
         double distance = (double)(record > index ? record - index : index - record);
         quality.mean_distance += distance / (double)samples;
         if (distance > quality.max_distance)
             quality.max_distance = distance;
     }
-    if (order->spec.kind == HR_ORDER_FULL)
+    if (s->kind == HR_ORDER_FULL)
         quality.open_records = records;
-    if (order->spec.kind == HR_ORDER_WINDOW)
-        quality.open_records =
-            hr_min_u64(order->spec.block_records * order->spec.open_blocks, records);
+    if (s->kind == HR_ORDER_WINDOW)
+        quality.open_records = hr_min_u64(s->block_records * s->open_blocks, records);
     return quality;
 }

@@ -1,5 +1,6 @@
 /* Which record comes when: a pure function of (plan, seed, epoch, position). Integers only: no I/O,
- * no threads, no memory that grows with the dataset (docs/order.md specifies it). */
+ * no threads, no memory that grows with the dataset but what a filter kept (docs/order.md specifies
+ * it). */
 #ifndef HR_ORDER_ORDER_H
 #define HR_ORDER_ORDER_H
 
@@ -10,35 +11,76 @@
 #define HR_ORDER_MAX_BATCH   (UINT64_C(1) << 30)
 #define HR_ORDER_MAX_EPOCH   (UINT64_C(1) << 62)
 
+enum { HR_ORDER_MAX_SOURCES = 256 };
+
 enum hr_order_kind { HR_ORDER_FULL, HR_ORDER_WINDOW, HR_ORDER_NONE };
 enum hr_last_rule { HR_LAST_DROP, HR_LAST_PAD, HR_LAST_WRAP, HR_LAST_KEEP };
+
+/* Where an epoch of weighted sources ends: when each has been given as often as it has records, when
+ * the first has, or after so many batches. */
+enum hr_stop_rule { HR_STOP_ALL_EXHAUSTED, HR_STOP_FIRST_EXHAUSTED, HR_STOP_STEPS };
+
+struct hr_selection;
+
+/* One source of a mixture. */
+struct hr_order_source {
+    uint64_t record_count; /* what is left by the selection */
+    const struct hr_selection *selection; /* borrowed; NULL = all records */
+    double weight;         /* > 0; not looked at with repeats */
+    uint64_t repeats;      /* passes an epoch; all sources have them, or none (0) */
+};
 
 struct hr_order_spec {
     enum hr_order_kind kind;
     enum hr_last_rule last;
     uint64_t seed;
-    uint64_t record_count; /* > 0 */
+    uint64_t record_count; /* > 0; set by hr_order_init when there are sources */
     uint64_t batch;        /* global batch, > 0 */
     /* window: records are cut into blocks of block_records (the last one shorter); blocks are
      * permuted, and records are permuted inside a group of open_blocks neighbours in that
      * permuted order, so at most open_blocks blocks are touched at a time. */
     uint64_t block_records; /* 0 = 1024 */
     uint64_t open_blocks;   /* 0 = 16 */
+    /* One source without repeats is ordered as a plain dataset; 0 sources: record_count says all. */
+    const struct hr_order_source *sources; /* only read by hr_order_init */
+    uint32_t source_count;
+    enum hr_stop_rule stop;
+    uint64_t stop_steps;
 };
 
-/* Plain values; copy freely. Thread-safe to read. */
+/* The records of one source in order; private to src/order. */
+struct hr_sequence {
+    enum hr_order_kind kind;
+    uint64_t record_count, seed_key;
+    uint64_t block_records, open_blocks; /* window, clamped to what there is */
+    uint64_t blocks, shortfall;          /* how much shorter the last block is */
+    const struct hr_selection *selection;
+};
+
+struct hr_mix;
+
+/* Thread-safe to read; may be copied when it is not a mixture. */
 struct hr_order {
-    struct hr_order_spec spec;
-    /* precomputed by hr_order_init; private */
-    uint64_t private_words[16];
+    struct hr_order_spec spec; /* defaults filled in; its sources are not kept */
+    uint64_t epoch_samples;    /* positions of an epoch: the records, or what the mixture makes of them */
+    /* private */
+    uint64_t seed_key;
+    struct hr_sequence whole;
+    struct hr_mix *mix; /* NULL = one source */
 };
 
 /* HR_E_CONFIG when the numbers do not fit together (batch larger than the dataset under drop …). */
 int hr_order_init(struct hr_order *order, const struct hr_order_spec *spec, struct hr_error *err)
     HR_MUST_CHECK;
+/* Frees what a mixture holds; all zero is fine. */
+void hr_order_finish(struct hr_order *order);
 
-/* Record at an index of an epoch; index < record_count. Each epoch is a permutation. */
-uint64_t hr_order_record(const struct hr_order *order, uint64_t epoch, uint64_t index);
+/* The mixture's exact ratio: source s has share[s] of every total positions. One source: 1 of 1. */
+uint64_t hr_order_share_of(const struct hr_order *order, uint32_t source, uint64_t *total);
+
+/* Record at a position of an epoch; position < epoch_samples. Without a mixture each epoch is a
+ * permutation. */
+uint64_t hr_order_record(const struct hr_order *order, uint64_t epoch, uint64_t position);
 
 /* Position of a batch in the run. Steps count from 0 in each epoch. */
 struct hr_cursor {
@@ -70,8 +112,9 @@ struct hr_share hr_order_share(const struct hr_order *order, struct hr_cursor cu
 struct hr_place {
     uint64_t epoch;    /* differs from the cursor's after a wrap */
     uint64_t position; /* index within that epoch; the key of all randomness with the epoch */
-    uint64_t record;
-    uint32_t source;   /* 0 until mixtures */
+    uint64_t record;   /* within its source */
+    uint64_t index;    /* the same among the records that the source's filter left */
+    uint32_t source;
     bool valid;        /* false for padding: nothing is delivered, record is 0 */
 };
 
@@ -82,8 +125,8 @@ struct hr_place hr_order_place(const struct hr_order *order, struct hr_cursor cu
 void hr_order_places(const struct hr_order *order, struct hr_cursor cursor, uint32_t first,
                      uint32_t count, struct hr_place *places);
 
-/* The stand-in for a bad record: a pure function of the place and the attempt (1, 2 …), so that
- * every rank and every rerun agree. Never the same record unless there is only one. */
+/* The stand-in for a bad record, out of the same source: a pure function of the place and the attempt
+ * (1, 2 …), so that every rank and every rerun agree. Never the same record unless there is only one. */
 uint64_t hr_order_substitute(const struct hr_order *order, const struct hr_place *place,
                              uint32_t attempt);
 

@@ -18,18 +18,26 @@ void hr_state_init(struct hr_state *state, const struct hr_digest *dataset,
 void hr_state_advance(struct hr_state *state, const struct hr_order *order)
 {
     struct hr_place places[DIGEST_RUN];
-    uint8_t ids[DIGEST_RUN * 8];
+    uint8_t ids[DIGEST_RUN * 12];
     uint32_t total = hr_order_share(order, state->cursor, 0, 1).global_count;
 
     for (uint32_t first = 0; first < total; first += DIGEST_RUN) {
-        uint32_t run = total - first < DIGEST_RUN ? total - first : DIGEST_RUN, valid = 0;
+        uint32_t run = total - first < DIGEST_RUN ? total - first : DIGEST_RUN;
+        size_t bytes = 0;
         hr_order_places(order, state->cursor, first, run, places);
-        for (uint32_t i = 0; i < run; i++)
-            if (places[i].valid)
-                hr_store_le64(ids + 8 * valid++, places[i].record);
-        if (valid)
-            state->order_digest = hr_hash64(ids, 8 * valid, state->order_digest);
-        state->samples += valid;
+        for (uint32_t i = 0; i < run; i++) {
+            if (!places[i].valid)
+                continue;
+            hr_store_le64(ids + bytes, places[i].record);
+            bytes += 8;
+            if (order->spec.source_count > 1) {
+                hr_store_le32(ids + bytes, places[i].source);
+                bytes += 4;
+            }
+            state->samples++;
+        }
+        if (bytes)
+            state->order_digest = hr_hash64(ids, bytes, state->order_digest);
     }
     hr_order_next(order, &state->cursor);
 }
@@ -37,18 +45,22 @@ void hr_state_advance(struct hr_state *state, const struct hr_order *order)
 int hr_state_encode(const struct hr_state *state, char text[HR_STATE_BYTES])
 {
     char dataset[HR_DIGEST_HEX_BYTES], plan[HR_DIGEST_HEX_BYTES];
+    char parts[4 * HR_STATE_MAX_PARTS + 1] = "";
 
+    for (uint32_t i = 0; i < state->parts.count; i++)
+        snprintf(parts + 4 * i, 5, "%04x", state->parts.digests[i]);
     return snprintf(text, HR_STATE_BYTES,
                     "{\"headrace_state\":%d,\"dataset\":\"%s\",\"plan\":\"%s\",\"seed\":%" PRIu64
                     ",\"epoch\":%" PRIu64 ",\"step\":%" PRIu64 ",\"samples\":%" PRIu64
-                    ",\"order_digest\":\"%016" PRIx64 "\"}",
+                    ",\"order_digest\":\"%016" PRIx64 "\",\"parts\":\"%s\"}",
                     HR_STATE_VERSION, hr_digest_hex(&state->dataset, dataset),
                     hr_digest_hex(&state->plan, plan), state->seed, state->cursor.epoch,
-                    state->cursor.step, state->samples, state->order_digest);
+                    state->cursor.step, state->samples, state->order_digest, parts);
 }
 
 struct scanner {
     const char *at, *begin, *end;
+    uint64_t version;
     struct hr_error *err;
 };
 
@@ -136,19 +148,48 @@ static int take_hash(struct scanner *scan, const char *name, uint64_t *out)
     return sscanf(hex, "%" SCNx64, out) == 1 ? 0 : refuse(scan, "expected hex digits for", name);
 }
 
-static const char *const keys[] = {"headrace_state", "dataset", "plan",    "seed",
-                                   "epoch",          "step",    "samples", "order_digest"};
-enum { KEY_VERSION, KEY_DATASET, KEY_PLAN, KEY_SEED, KEY_EPOCH, KEY_STEP, KEY_SAMPLES, KEY_DIGEST };
+/* Four hex digits a part. */
+static int take_parts(struct scanner *scan, const char *name, struct hr_state_parts *out)
+{
+    char hex[4 * HR_STATE_MAX_PARTS + 1];
+    int ret = take_string(scan, hex, sizeof(hex));
+
+    if (ret < 0)
+        return ret;
+    size_t digits = strlen(hex);
+    if (digits % 4 || strspn(hex, "0123456789abcdefABCDEF") != digits)
+        return refuse(scan, "expected 4 hex digits a part for", name);
+    out->count = (uint32_t)(digits / 4);
+    for (uint32_t i = 0; i < out->count; i++) {
+        unsigned v = 0;
+        sscanf(hex + 4 * i, "%4x", &v);
+        out->digests[i] = (uint16_t)v;
+    }
+    return 0;
+}
+
+static const char *const keys[] = {"headrace_state", "dataset", "plan",         "seed", "epoch",
+                                   "step",           "samples", "order_digest", "parts"};
+enum {
+    KEY_VERSION,
+    KEY_DATASET,
+    KEY_PLAN,
+    KEY_SEED,
+    KEY_EPOCH,
+    KEY_STEP,
+    KEY_SAMPLES,
+    KEY_DIGEST,
+    KEY_PARTS, /* since version 2 */
+};
 
 static int take_version(struct scanner *scan)
 {
-    uint64_t version;
-    int ret = take_u64(scan, keys[KEY_VERSION], &version);
+    int ret = take_u64(scan, keys[KEY_VERSION], &scan->version);
 
-    if (ret < 0 || version == HR_STATE_VERSION)
+    if (ret < 0 || (scan->version >= 1 && scan->version <= HR_STATE_VERSION))
         return ret;
-    hr_fail(scan->err, HR_E_STATE, "state of version %" PRIu64 "; this Headrace reads version %d",
-            version, HR_STATE_VERSION);
+    hr_fail(scan->err, HR_E_STATE, "state of version %" PRIu64 "; this Headrace reads versions 1 to %d",
+            scan->version, HR_STATE_VERSION);
     hr_error_hint(scan->err, "load it with the Headrace that wrote it, or a newer one");
     return HR_E_STATE;
 }
@@ -170,8 +211,10 @@ static int take_value(struct scanner *scan, int key, struct hr_state *state)
         return take_u64(scan, keys[key], &state->cursor.step);
     case KEY_SAMPLES:
         return take_u64(scan, keys[key], &state->samples);
-    default:
+    case KEY_DIGEST:
         return take_hash(scan, keys[key], &state->order_digest);
+    default:
+        return take_parts(scan, keys[key], &state->parts);
     }
 }
 
@@ -233,12 +276,16 @@ int hr_state_decode(struct hr_state *state, const struct hr_state *defaults, con
             return refuse(&scan, "something follows the object", NULL);
     }
     if (!seen) {
-        hr_state_init(state, &defaults->dataset, &defaults->plan, defaults->seed);
+        hr_state_init(&loaded, &defaults->dataset, &defaults->plan, defaults->seed);
+        loaded.parts = defaults->parts;
+        *state = loaded;
         return 0;
     }
     for (int i = 0; i < (int)HR_ARRAY_SIZE(keys); i++)
-        if (!(seen >> i & 1))
+        if (!(seen >> i & 1) && !(i == KEY_PARTS && scan.version == 1))
             return refuse(&scan, "missing", keys[i]);
+    if (scan.version == 1 && seen >> KEY_PARTS & 1)
+        return refuse(&scan, "unknown key of version 1", keys[KEY_PARTS]);
     *state = loaded;
     return 0;
 }
@@ -267,4 +314,16 @@ int hr_state_check(const struct hr_state *loaded, const struct hr_state *ours, s
         return differs(err, "plan (pipeline file)", hr_digest_hex(&loaded->plan, theirs),
                        hr_digest_hex(&ours->plan, mine));
     return 0;
+}
+
+int hr_state_differing_part(const struct hr_state *loaded, const struct hr_state *ours)
+{
+    const struct hr_state_parts *a = &loaded->parts, *b = &ours->parts;
+    uint32_t i = 0;
+
+    if (a->count == 0 || b->count == 0)
+        return -1;
+    while (i < a->count && i < b->count && a->digests[i] == b->digests[i])
+        i++;
+    return i < a->count || i < b->count ? (int)i : -1;
 }
