@@ -252,13 +252,16 @@ ssize_t hr_fd_recv(int sock, void *buf, size_t bytes, int fds[8], int *fd_count,
                          .msg_control = control.space,
                          .msg_controllen = sizeof(control.space)};
     ssize_t n;
+    int resets = 0;
 
     for (int i = 0; i < MAX_FDS; i++)
         fds[i] = -1;
     *fd_count = 0;
+    /* A peer that left without reading what we sent is a reset, told once and ahead of what it had
+     * sent itself, which is often the reason why it left. */
     do
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
     if (n < 0 && errno == ECONNRESET)
         return 0;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

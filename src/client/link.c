@@ -272,8 +272,9 @@ static int connect_any(struct hr_client *client)
     return HR_E_DISCONNECTED;
 }
 
-static int send_hello(struct hr_client *client)
+static void send_hello(struct hr_client *client)
 {
+    struct hr_error err;
     const struct hr_wire_seek *seek = client->seeking;
     const char *state = seek ? seek->state : client->state;
     struct hr_wire_hello hello = {
@@ -288,7 +289,9 @@ static int send_hello(struct hr_client *client)
 
     memcpy(hello.state, state, hello.state_bytes);
     memcpy(hello.client, client->name, sizeof(hello.client));
-    return hr_link_send(client, &hello);
+    /* A sidecar that could not start is gone by now; the reason that it left is still to be read. */
+    int ret = hr_fd_send(client->sock, &hello, sizeof(hello), NULL, 0, &err);
+    (void)ret;
 }
 
 static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_bytes)
@@ -400,7 +403,8 @@ static int attempt(struct hr_client *client, uint64_t deadline_ns)
     if (ret < 0)
         return ret;
     client->phase = HR_LINK_ASKED;
-    return send_hello(client);
+    send_hello(client);
+    return 0;
 }
 
 static void note_reason(struct hr_client *client, int code, const char *text)

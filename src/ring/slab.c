@@ -131,9 +131,12 @@ int hr_slab_init(struct hr_slab *slab, const char *name, uint64_t bytes, bool sh
         return ret;
     slab->fd = ret;
     slab->base = map_aligned(slab->fd, bytes);
-    if (!slab->base)
-        return hr_fail_errno(err, errno, "cannot map the %llu MiB of ring '%s'",
-                             (unsigned long long)(bytes >> 20), name);
+    if (!slab->base) {
+        ret = hr_fail_errno(err, errno, "cannot map the %llu MiB of ring '%s'",
+                            (unsigned long long)(bytes >> 20), name);
+        hr_error_hint(err, "lower 'slots' or 'batch'");
+        return ret;
+    }
     slab->bytes = bytes;
     ret = fault_in(slab, name, err);
     if (ret == 0 && shared)
