@@ -19,7 +19,7 @@ static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_b
     memcpy(dst, src, n);
     dst[n] = 0;
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)dst[i] < 0x20 || dst[i] == 0x7f)
+        if ((unsigned char)dst[i] < 0x20 || (unsigned char)dst[i] >= 0x7f)
             dst[i] = '?';
 }
 
