@@ -24,14 +24,11 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
     return ret;
 }
 
-int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
+/* The rest, when job->conf is there. */
+static int open_rest(struct hr_job *job, struct hr_error *err)
 {
-    *job = (struct hr_job){0};
-    int ret = hr_job_load_conf(&job->conf, path, err);
-    if (ret < 0)
-        return ret;
     const struct hr_conf_dataset *d = &job->conf.datasets[0];
-    ret = hr_dataset_open(d->path, NULL, &job->dataset, err);
+    int ret = hr_dataset_open(d->path, NULL, &job->dataset, err);
     if (ret < 0 && err && !err->file[0])
         hr_error_at_file(err, job->conf.file, d->line, d->column);
     if (ret == 0)
@@ -39,6 +36,24 @@ int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
     if (ret < 0)
         hr_job_close(job);
     return ret;
+}
+
+int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
+{
+    *job = (struct hr_job){0};
+    int ret = hr_job_load_conf(&job->conf, path, err);
+
+    return ret < 0 ? ret : open_rest(job, err);
+}
+
+int hr_job_open_text(struct hr_job *job, const char *path, const char *text, size_t bytes,
+                     struct hr_error *err)
+{
+    *job = (struct hr_job){0};
+    int ret = strcmp(path, "-") == 0 ? hr_conf_parse(text, bytes, "<stdin>", &job->conf, err)
+                                     : hr_conf_load_text(text, bytes, path, &job->conf, err);
+
+    return ret < 0 ? ret : open_rest(job, err);
 }
 
 void hr_job_close(struct hr_job *job)

@@ -17,6 +17,9 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 
 /* path "-" reads the pipeline from standard input. On failure nothing is left open. */
 int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err) HR_MUST_CHECK;
+/* The same of a text that was read before; path says where from. */
+int hr_job_open_text(struct hr_job *job, const char *path, const char *text, size_t bytes,
+                     struct hr_error *err) HR_MUST_CHECK;
 void hr_job_close(struct hr_job *job);
 
 /* Logs why there is no job. The exit code: HR_EXIT_USAGE for all that the user can set right (nothing

@@ -1,4 +1,5 @@
-/* headrace serve: the sidecar. Wires the command line and signals to the server; no logic of its own. */
+/* headrace serve: the sidecar. Wires the command line to the supervisor and, in the engine process, to
+ * the server; no logic of its own. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,18 +8,32 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "serve/listen.h"
 #include "serve/server.h"
 #include "serve/session.h"
+#include "serve/supervisor.h"
 #include "tools/headrace.h"
 #include "tools/job.h"
+
+enum { MAX_CONF_BYTES = 1 << 20 };
 
 struct options {
     struct hr_cli cli;
     const char *socket, *reader, *quarantine, *fault;
-    int64_t fd, workers;
+    int64_t fd, workers, max_restarts;
     int io;
-    bool private_one;
-    double grace;
+    bool private_one, no_supervise;
+    double grace, decode_limit;
+};
+
+/* What an engine process works from. The pipeline file is read once: every engine of a run follows
+ * the same text. */
+struct work {
+    const struct options *options;
+    char *conf;
+    size_t conf_bytes;
+    int listen_fd;
 };
 
 static const char *const io_modes[] = {"auto", "cached", "direct", NULL};
@@ -45,6 +60,14 @@ static const struct hr_opt opts[] = {
      "seconds that a drain may take after SIGTERM", .fallback = "30", .min = 0, .max = 86400},
     {"quarantine", 'Q', HR_OPT_STR, "FILE", offsetof(struct options, quarantine),
      "append bad records to this file, a JSON line each", .word = HR_WORD_FILE},
+    {"decode-limit", 0, HR_OPT_FLOAT, "S", offsetof(struct options, decode_limit),
+     "seconds after which a record that is still being decoded counts as bad; 0 = never",
+     .fallback = "30", .min = 0, .max = 86400},
+    {"max-restarts", 0, HR_OPT_INT, "N", offsetof(struct options, max_restarts),
+     "engine deaths in ten minutes that no record is to blame for before serving ends",
+     .fallback = "20", .min = 0, .max = 1000},
+    {"no-supervise", 0, HR_OPT_FLAG, NULL, offsetof(struct options, no_supervise),
+     "work in this process, for debuggers: a crash ends it, and no decode is timed"},
     {"fault", 0, HR_OPT_STR, "SPEC", offsetof(struct options, fault),
      "inject storage faults on a schedule, for tests (see docs/testing.md)"},
     HR_OPT_END};
@@ -57,6 +80,8 @@ const struct hr_command hr_command_serve = {
     .description =
         "Opens CONF and its dataset, then waits for trainers at the socket and feeds each its rank's "
         "batches through shared memory. Prints one line when it is ready.\n\n"
+        "The work is done by a process of its own. When a record crashes or stalls a decoder, that "
+        "process is replaced, the record is quarantined, and trainers see a pause.\n\n"
         "SIGTERM drains: no new trainers, the attached ones are fed until they leave or the grace "
         "period ends. SIGINT, or a second SIGTERM, ends at once.",
     .args = args,
@@ -67,7 +92,8 @@ const struct hr_command hr_command_serve = {
     .run = hr_tool_serve,
 };
 
-static struct hr_server *running; /* for the signal handler; set before signals are enabled */
+static struct hr_server *running; /* for the signal handler; set before signals are enabled (without
+                                     a supervisor) */
 static volatile sig_atomic_t last_signal;
 
 static void on_signal(int sig)
@@ -102,13 +128,14 @@ static void raise_file_limit(void)
     }
 }
 
-static void say_ready(const struct options *o, const struct hr_job *job, struct hr_server *server)
+static void say_ready(const struct options *o, const struct hr_job *job, struct hr_server *server,
+                      bool again)
 {
     char plan[HR_DIGEST_HEX_BYTES], dataset[HR_DIGEST_HEX_BYTES];
     struct hr_digest digest = hr_dataset_digest(job->dataset);
     struct hr_engine *engine = hr_server_engine(server);
 
-    if (!o->socket)
+    if (!o->socket || again)
         return; /* a private trainer learns it from the socket */
     printf("ready unix:%s records=%llu dataset=%s plan=%s workers=%d\n", o->socket,
            (unsigned long long)hr_dataset_record_count(job->dataset), hr_digest_hex(&digest, dataset),
@@ -124,14 +151,18 @@ static void tell(int fd, const struct hr_error *err)
         hr_session_send_error(fd, err);
 }
 
-static int serve(const struct options *o, struct hr_job *job)
+static struct hr_server_options server_options(const struct work *work, const struct hr_duty *duty,
+                                               const struct hr_job *job)
 {
-    struct hr_error err;
-    int tell_fd = o->fd >= 0 ? dup((int)o->fd) : -1; /* the server closes its own when it fails */
-    struct hr_server_options options = {
+    const struct options *o = work->options;
+
+    return (struct hr_server_options){
         .plan = job->plan,
-        .socket_path = o->socket,
+        .socket_path = duty ? NULL : o->socket, /* the supervisor removes it */
+        .listen_fd = work->listen_fd,
         .private_fd = (int)o->fd,
+        .incarnation = duty ? duty->incarnation : 0,
+        .leash_fd = duty ? duty->leash_fd : 0,
         .grace_s = o->grace,
         .engine = {.reader = o->reader ? o->reader : job->conf.reader,
                    .fault = o->fault,
@@ -139,8 +170,17 @@ static int serve(const struct options *o, struct hr_job *job)
                    .workers = (int)(o->workers ? o->workers : job->conf.workers),
                    .read_ahead_bytes = job->conf.read_ahead_bytes,
                    .quarantine_path = o->quarantine,
+                   .flight = duty ? duty->flight : NULL,
                    .notify_fd = -1},
     };
+}
+
+static int run_server(const struct work *work, const struct hr_duty *duty, struct hr_job *job)
+{
+    const struct options *o = work->options;
+    struct hr_error err;
+    int tell_fd = o->fd >= 0 ? dup((int)o->fd) : -1; /* the server closes its own when it fails */
+    struct hr_server_options options = server_options(work, duty, job);
 
     int ret = hr_server_create(&options, &running, &err);
     if (ret < 0)
@@ -148,8 +188,9 @@ static int serve(const struct options *o, struct hr_job *job)
     hr_fd_close(&tell_fd);
     if (ret < 0)
         return hr_job_failed(&err);
-    catch_signals();
-    say_ready(o, job, running);
+    if (!duty)
+        catch_signals();
+    say_ready(o, job, running, duty && duty->incarnation > 0);
     ret = hr_server_run(running, &err);
     int code = ret < 0 ? hr_cli_failed("serving ended", &err) : HR_EXIT_DONE;
     struct hr_server *done = running;
@@ -161,11 +202,70 @@ static int serve(const struct options *o, struct hr_job *job)
                                                                          : code;
 }
 
+/* All that an engine does, from its birth to its exit code. duty NULL = there is no supervisor. */
+static int serve(const struct hr_duty *duty, void *arg)
+{
+    const struct work *work = arg;
+    const struct options *o = work->options;
+    struct hr_error err;
+    struct hr_job job;
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
+    if (duty)
+        hr_flight_catch_crashes(duty->flight);
+    if (hr_job_open_text(&job, o->cli.args[0], work->conf, work->conf_bytes, &err) < 0) {
+        tell((int)o->fd, &err);
+        if (!duty && work->listen_fd)
+            unlink(o->socket);
+        return hr_job_failed(&err);
+    }
+    int code = run_server(work, duty, &job);
+    hr_job_close(&job);
+    return code;
+}
+
+static int supervise(struct work *work)
+{
+    const struct options *o = work->options;
+    struct hr_supervisor_options options = {
+        .listen_fd = work->listen_fd ? work->listen_fd : -1,
+        .socket_path = o->socket,
+        .private_fd = (int)o->fd,
+        .grace_s = o->grace,
+        .decode_limit_s = o->decode_limit,
+        .max_restarts = (int)o->max_restarts,
+        .run = serve,
+        .arg = work,
+    };
+
+    return hr_supervisor_run(&options);
+}
+
+/* What can fail before there is an engine. */
+static int prepare(struct work *work, struct hr_error *err)
+{
+    const struct options *o = work->options;
+    const char *path = strcmp(o->cli.args[0], "-") == 0 ? "/dev/stdin" : o->cli.args[0];
+    void *text;
+    int ret = hr_fd_read_file(path, MAX_CONF_BYTES, &text, &work->conf_bytes, err);
+
+    if (ret < 0)
+        return ret;
+    work->conf = text;
+    if (!o->socket)
+        return 0;
+    ret = hr_listen_unix(o->socket, 0600, err);
+    if (ret > 0)
+        work->listen_fd = ret;
+    return ret < 0 ? ret : 0;
+}
+
 int hr_tool_serve(int argc, char **argv)
 {
     struct options o;
+    struct work work = {.options = &o};
     struct hr_error err;
-    struct hr_job job;
     int code = hr_cli_parse(&hr_command_serve, argc, argv, &o, sizeof(o));
 
     if (code != HR_CLI_RUN)
@@ -175,11 +275,12 @@ int hr_tool_serve(int argc, char **argv)
     if (!o.socket && hr_log_get_level() == HR_LOG_INFO)
         hr_log_set_level(HR_LOG_WARN); /* a private trainer's comings and goings are no news */
     raise_file_limit();
-    if (hr_job_open(&job, o.cli.args[0], &err) < 0) {
+    if (prepare(&work, &err) < 0) {
         tell((int)o.fd, &err);
-        return hr_job_failed(&err);
+        code = hr_job_failed(&err);
+    } else {
+        code = o.no_supervise ? serve(NULL, &work) : supervise(&work);
     }
-    code = serve(&o, &job);
-    hr_job_close(&job);
+    hr_free(work.conf);
     return code;
 }

@@ -44,7 +44,8 @@ extern "C" {
     X(BUDGET, -26, PROCESS, 0, "too many bad records")                                             \
     X(FORKED, -27, SESSION, 0, "used after fork")                                                  \
     X(CANCELLED, -28, SESSION, 0, "cancelled")                                                     \
-    X(BUSY, -29, SESSION, 1, "busy")
+    X(BUSY, -29, SESSION, 1, "busy")                                                               \
+    X(CRASHED, -30, SAMPLE, 0, "crashed a decoder")
 
 enum hr_error_code {
     HR_OK = 0,

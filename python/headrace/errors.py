@@ -213,6 +213,12 @@ class BusyError(Error):
     code = -29
 
 
+class CrashedError(Error):
+    """HR_E_CRASHED: crashed a decoder."""
+
+    code = -30
+
+
 BY_CODE: Dict[int, Type[Error]] = {
     kind.code: kind
     for kind in (
@@ -245,6 +251,7 @@ BY_CODE: Dict[int, Type[Error]] = {
         ForkedError,
         CancelledError,
         BusyError,
+        CrashedError,
     )
 }
 

@@ -273,20 +273,30 @@ void hr_client_info(struct hr_client *client, struct hr_client_info *info)
     info->writable = s->writable;
 }
 
-static int ask_stats(struct hr_client *client)
+static int ask_stats_once(struct hr_client *client, uint64_t deadline_ns)
 {
     struct hr_wire_head ask = {HR_WIRE_STATS_ASK, sizeof(ask)};
-    uint64_t deadline_ns = hr_clock_ns() + hr_min_u64(client->timeout_ns, 5 * HR_NS_PER_S);
-    int ret = forked(client);
+    int ret = hr_link_establish(client, deadline_ns);
 
-    if (ret == 0)
-        ret = hr_link_establish(client, deadline_ns);
     if (ret == 0)
         ret = hr_link_send(client, &ask);
     if (ret == 0)
         ret = hr_link_await(client, HR_WIRE_STATS, deadline_ns);
     if (ret == 0)
         ret = hr_report_fail(&client->report, HR_E_TIMEOUT, "the sidecar sent no statistics");
+    return ret;
+}
+
+static int ask_stats(struct hr_client *client)
+{
+    uint64_t deadline_ns = hr_clock_ns() + hr_min_u64(client->timeout_ns, 5 * HR_NS_PER_S);
+    int ret = forked(client);
+
+    if (ret < 0)
+        return ret;
+    do
+        ret = ask_stats_once(client, deadline_ns);
+    while (ret == HR_E_DISCONNECTED && !client->ended && hr_clock_ns() < deadline_ns);
     return ret;
 }
 

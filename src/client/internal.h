@@ -113,7 +113,7 @@ struct hr_report *hr_report_of_thread(void);
 /* ---- client ---- */
 
 enum hr_link_phase {
-    HR_LINK_DOWN,  /* no socket; the next attempt is at next_try_ns */
+    HR_LINK_DOWN,  /* no socket, or one with a new engine behind it; next attempt at next_try_ns */
     HR_LINK_ASKED, /* hello is sent */
     HR_LINK_UP,
 };
@@ -123,6 +123,7 @@ union hr_link_message {
     struct hr_wire_welcome welcome;
     struct hr_wire_error error;
     struct hr_wire_seeked seeked;
+    struct hr_wire_restarted restarted;
     struct hr_wire_stats stats;
     uint8_t bytes[HR_WIRE_MAX_MESSAGE];
 };
@@ -142,6 +143,7 @@ struct hr_client {
     /* the link */
     int given_sock; /* from fd:N until it is used */
     int sock;
+    uint32_t incarnation; /* of the engine behind a private socket, as it said */
     enum hr_link_phase phase;
     bool was_up;
     uint64_t down_since_ns, next_try_ns, backoff_ns;

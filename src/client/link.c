@@ -41,15 +41,20 @@ uint64_t hr_link_deadline(int64_t timeout_ms)
 }
 
 /* A sidecar that dies again and again before its first batch counts as one long loss. */
-void hr_link_down(struct hr_client *client)
+static void go_down(struct hr_client *client)
 {
-    hr_fd_close(&client->sock);
     client->phase = HR_LINK_DOWN;
     client->next_try_ns = 0;
     if (client->fruitless > fruitless_most)
         return;
     client->down_since_ns = hr_clock_ns();
     client->backoff_ns = backoff_min_ns;
+}
+
+void hr_link_down(struct hr_client *client)
+{
+    hr_fd_close(&client->sock);
+    go_down(client);
 }
 
 /* ---- state ---- */
@@ -136,6 +141,8 @@ static size_t least_bytes(uint32_t kind)
         return sizeof(struct hr_wire_error);
     case HR_WIRE_SEEKED:
         return sizeof(struct hr_wire_seeked);
+    case HR_WIRE_RESTARTED:
+        return sizeof(struct hr_wire_restarted);
     default:
         return sizeof(struct hr_wire_head);
     }
@@ -191,6 +198,14 @@ static void take_seeked(struct hr_client *client)
     hr_link_set_state(client, s->state, hr_min_u64(s->state_bytes, sizeof(s->state)));
 }
 
+/* The socket stays; what was attached behind it is gone. */
+static int take_restarted(struct hr_client *client)
+{
+    client->incarnation = client->message.restarted.incarnation;
+    go_down(client);
+    return hr_report_fail(&client->report, HR_E_DISCONNECTED, "the sidecar's engine was restarted");
+}
+
 int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_ns)
 {
     int fds[MAX_FDS], ret;
@@ -202,6 +217,8 @@ int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_n
             take_seeked(client);
         if (kind == wanted)
             return 1;
+        if (kind == HR_WIRE_RESTARTED)
+            return take_restarted(client);
         if (kind == HR_WIRE_BYE)
             return lost(client, "the sidecar ended");
         if (kind == HR_WIRE_ERROR)
@@ -252,11 +269,14 @@ static int connect_child(struct hr_client *client)
 
     if (ret == 0)
         ret = hr_child_start(client->child, &client->sock, &err);
+    client->incarnation = 0;
     return ret < 0 ? hr_report_set(&client->report, &err) : 0;
 }
 
 static int connect_any(struct hr_client *client)
 {
+    if (client->sock >= 0) /* its engine was restarted */
+        return 0;
     if (client->child)
         return connect_child(client);
     if (client->path)
@@ -285,6 +305,7 @@ static void send_hello(struct hr_client *client)
         .want_shared = client->shared,
         .force_state = client->force_state || (seek && seek->force_state),
         .state_bytes = (uint32_t)strlen(state),
+        .incarnation = client->incarnation,
     };
 
     memcpy(hello.state, state, hello.state_bytes);
@@ -347,6 +368,10 @@ static int await_welcome(struct hr_client *client, uint64_t deadline_ns)
     case HR_WIRE_ERROR:
         ret = take_error(client);
         break;
+    case HR_WIRE_RESTARTED: /* it died over our hello: say it again */
+        take_restarted(client);
+        ret = 0;
+        break;
     case HR_WIRE_BYE:
         ret = lost(client, "the sidecar takes no trainers any more");
         break;
@@ -377,6 +402,10 @@ static int give_up(struct hr_client *client, int code)
         return client->ended = code;
     if (client->ended)
         return code;
+    if (client->child && client->fruitless > 1)
+        return hr_report_fail(&client->report, code,
+                              "the private sidecar was lost %u times since the last batch: %s",
+                              client->fruitless, client->reason);
     if (client->child)
         return hr_report_fail(&client->report, code, "no answer from the private sidecar: %s",
                               client->reason);

@@ -539,12 +539,19 @@ int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err)
 
     if (ret < 0)
         return ret;
+    ret = hr_conf_load_text(text, bytes, file, conf, err);
+    hr_free(text);
+    return ret;
+}
+
+int hr_conf_load_text(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
+                      struct hr_error *err)
+{
     const char *slash = strrchr(file, '/');
     char *folder = hr_strndup(file, slash ? (size_t)(slash - file) : 0);
-    ret = folder ? parse(text, bytes, file, slash == file ? "/." : folder, conf, err)
-                 : hr_fail(err, HR_E_NOMEM, "out of memory while reading '%s'", file);
+    int ret = folder ? parse(text, bytes, file, slash == file ? "/." : folder, conf, err)
+                     : hr_fail(err, HR_E_NOMEM, "out of memory while reading '%s'", file);
     hr_free(folder);
-    hr_free(text);
     return ret;
 }
 

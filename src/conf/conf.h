@@ -58,6 +58,9 @@ struct hr_conf {
 int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err) HR_MUST_CHECK;
 int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
                   struct hr_error *err) HR_MUST_CHECK;
+/* As hr_conf_load, of a file whose text was read before. */
+int hr_conf_load_text(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
+                      struct hr_error *err) HR_MUST_CHECK;
 void hr_conf_finish(struct hr_conf *conf);
 
 /* The table of that key, or NULL. */

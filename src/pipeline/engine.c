@@ -94,6 +94,7 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
     for (int i = 0; i < count; i++) {
         struct hr_worker *w = &e->workers[i];
         w->engine = e;
+        w->seat = &e->flight->seats[i];
         int ret = hr_finisher_init(&w->finisher, e->plan, err);
         if (ret < 0)
             return ret;
@@ -132,6 +133,16 @@ static int start_threads(struct hr_engine *e, struct hr_error *err)
     return 0;
 }
 
+static int make_flight(struct hr_engine *e, struct hr_error *err)
+{
+    e->flight = e->options.flight;
+    if (e->flight)
+        return 0;
+    e->flight = hr_flight_create(err);
+    e->own_flight = true;
+    return e->flight ? 0 : HR_E_NOMEM;
+}
+
 int hr_engine_create(const struct hr_plan *plan, const struct hr_engine_options *options,
                      struct hr_engine **out, struct hr_error *err)
 {
@@ -152,7 +163,11 @@ int hr_engine_create(const struct hr_plan *plan, const struct hr_engine_options 
     e->grain = plan->chain_count > 0 ? 1 : HR_ENGINE_GROUP;
     pthread_mutex_init(&e->command_lock, NULL);
     pthread_cond_init(&e->command_done, NULL);
-    ret = hr_bad_create(plan, options->quarantine_path, &e->bad, err);
+    pthread_mutex_init(&e->suspect_lock, NULL);
+    e->traps = hr_trap_wanted();
+    ret = make_flight(e, err);
+    if (ret == 0)
+        ret = hr_bad_create(plan, options->quarantine_path, e->flight, &e->bad, err);
     if (ret == 0)
         ret = open_files(e, err);
     if (ret == 0)
@@ -211,6 +226,9 @@ void hr_engine_destroy(struct hr_engine *e)
     hr_free(e->group.ranges);
     hr_free(e->group.spans);
     hr_bad_destroy(e->bad);
+    if (e->own_flight)
+        hr_flight_destroy(e->flight);
+    pthread_mutex_destroy(&e->suspect_lock);
     pthread_cond_destroy(&e->command_done);
     pthread_mutex_destroy(&e->command_lock);
     hr_free(e);

@@ -10,6 +10,7 @@
 #include "io/io.h"
 #include "order/state.h"
 #include "pipeline/bad.h"
+#include "pipeline/flight.h"
 #include "pipeline/plan.h"
 #include "ring/ring.h"
 
@@ -25,6 +26,7 @@ struct hr_engine_options {
     bool no_decode, no_checksum; /* for measuring */
     bool timed;                 /* read clocks around every stage of a sample */
     const char *quarantine_path; /* NULL = none */
+    struct hr_flight *flight;   /* pages shared with a supervisor; NULL = none */
     int notify_fd;              /* eventfd written when a stream's status changes; -1 = none */
 };
 

@@ -8,12 +8,13 @@
 
 #include "io/coalesce.h"
 #include "pipeline/engine.h"
+#include "pipeline/flight.h"
 #include "pipeline/sample.h"
 #include "pipeline/stream.h"
 
 enum {
     HR_ENGINE_MAX_STREAMS = 256,
-    HR_ENGINE_MAX_WORKERS = 1024,
+    HR_ENGINE_MAX_WORKERS = HR_FLIGHT_WORKERS,
     HR_ENGINE_GROUP = 64,       /* samples planned and read together */
     HR_ENGINE_MAX_ATTEMPTS = 16, /* replacements tried for one place */
 };
@@ -44,6 +45,7 @@ struct hr_worker {
     _Alignas(HR_CACHE_LINE) pthread_t thread;
     struct hr_engine *engine;
     struct hr_finisher finisher;
+    struct hr_flight_seat *seat;
     bool started;
     /* odd while the worker may touch a batch; written by it, read by a closing stream */
     _Atomic uint64_t quiescence;
@@ -61,6 +63,10 @@ struct hr_engine {
     const struct hr_plan *plan;
     struct hr_engine_options options;
     struct hr_bad *bad;
+    struct hr_flight *flight;
+    bool own_flight;
+    bool traps; /* for tests, see trap.c */
+    pthread_mutex_t suspect_lock; /* a suspect record is the only one in hand */
     struct hr_worker *workers;
     int worker_count;
     uint32_t grain; /* samples that a worker claims at once */
@@ -117,7 +123,12 @@ bool hr_engine_sample_bad(struct hr_engine *engine, struct hr_sample *sample,
 void hr_engine_wake_workers(struct hr_engine *engine, uint32_t ready);
 void hr_engine_notify(struct hr_engine *engine);
 
-/* threads.c: every thread of the engine is made here, with all signals blocked. */
+/* trap.c */
+bool hr_trap_wanted(void);
+void hr_trap_look(const struct hr_sample *sample);
+
+/* threads.c: every thread of the engine is made here, with all signals but those of
+ * crashes blocked. */
 int hr_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg,
                     struct hr_error *err) HR_MUST_CHECK;
 

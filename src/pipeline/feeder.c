@@ -382,7 +382,17 @@ static void plan_member(struct hr_engine *e, struct hr_sample *s)
     struct hr_group *g = &e->group;
     struct hr_error err;
 
-    if (hr_sample_plan_record(s, &g->wants[g->count * e->plan->field_count], &err) < 0) {
+    const struct hr_culprit *culprit = hr_flight_culprit(e->flight, s->place.source, s->record);
+    if (HR_UNLIKELY(culprit != NULL)) {
+        hr_culprit_error(e->plan, culprit, &err);
+        sample_bad(e, s, &err);
+        return;
+    }
+    struct hr_flight_seat *seat = &e->flight->seats[HR_FLIGHT_READER];
+    hr_flight_take(seat, s->place.source, s->record, 0);
+    int ret = hr_sample_plan_record(s, &g->wants[g->count * e->plan->field_count], &err);
+    hr_flight_drop(seat);
+    if (ret < 0) {
         if (err.record == HR_NO_RECORD)
             hr_error_at_value(&err, NULL, s->record, NULL, -1);
         sample_bad(e, s, &err);
@@ -716,6 +726,7 @@ void *hr_feeder_main(void *arg)
     int ret = open_reader(e, &e->feeder_error);
 
     announce(e, ret);
+    hr_flight_sit(e->flight, HR_FLIGHT_READER);
     while (ret == 0 && !atomic_load_explicit(&e->stop, memory_order_acquire)) {
         carry_out_commands(e);
         take_returned(e);
@@ -732,5 +743,6 @@ void *hr_feeder_main(void *arg)
     pthread_mutex_unlock(&e->command_lock);
     if (e->reader)
         e->reader->ops->close(e->reader);
+    hr_flight_leave();
     return NULL;
 }

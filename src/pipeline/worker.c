@@ -68,7 +68,40 @@ static void give_back(struct hr_engine *e, struct hr_sample *s)
     hr_engine_wake(e);
 }
 
-static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index)
+/* What can crash: everything that looks into the record's bytes. */
+static int finish(struct hr_worker *w, struct hr_sample *s, uint64_t now_ns, struct hr_error *err)
+{
+    hr_flight_take(w->seat, s->place.source, s->record, now_ns);
+    if (HR_UNLIKELY(w->engine->traps))
+        hr_trap_look(s);
+    int ret = hr_sample_finish(&w->finisher, s, err);
+    hr_flight_drop(w->seat);
+    return ret;
+}
+
+/* Suspects are finished one at a time: if the engine dies, it was this one or none of them. */
+static HR_COLD int finish_suspect(struct hr_worker *w, struct hr_sample *s,
+                                  struct hr_suspect *suspect, struct hr_error *err)
+{
+    struct hr_engine *e = w->engine;
+
+    pthread_mutex_lock(&e->suspect_lock);
+    int ret = finish(w, s, hr_clock_ns(), err);
+    atomic_store_explicit(&suspect->cleared, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&e->suspect_lock);
+    return ret;
+}
+
+static int finish_any(struct hr_worker *w, struct hr_sample *s, uint64_t now_ns, struct hr_error *err)
+{
+    struct hr_flight *f = w->engine->flight;
+    struct hr_suspect *suspect =
+        HR_UNLIKELY(f->suspect_count) ? hr_flight_suspect(f, s->place.source, s->record) : NULL;
+
+    return suspect ? finish_suspect(w, s, suspect, err) : finish(w, s, now_ns, err);
+}
+
+static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
 {
     struct hr_engine *e = w->engine;
     struct hr_sample *s = &batch->samples[index];
@@ -79,7 +112,7 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index)
         hr_engine_sample_done(batch, 1);
         return;
     }
-    if (hr_sample_finish(&w->finisher, s, &err) == 0) {
+    if (finish_any(w, s, now_ns, &err) == 0) {
         hr_bad_note_good(e->bad);
         hr_engine_sample_done(batch, 1);
     } else if (hr_engine_sample_bad(e, s, &err)) {
@@ -152,9 +185,10 @@ static bool work(struct hr_worker *w)
     if (n) {
         uint64_t t0 = hr_clock_ns();
         for (uint32_t i = 0; i < n; i++)
-            work_on(w, batch, indices[i]);
+            work_on(w, batch, indices[i], t0);
         add(&w->busy_ns, hr_clock_ns() - t0);
         add(&w->samples, n);
+        add(&w->seat->done, n);
         publish_times(w);
     }
     atomic_store_explicit(&w->quiescence, q + 2, memory_order_release);
@@ -181,6 +215,7 @@ void *hr_worker_main(void *arg)
     struct hr_engine *e = w->engine;
     bool steady = false;
 
+    hr_flight_sit(e->flight, (uint32_t)(w - e->workers));
     while (!atomic_load_explicit(&e->stop, memory_order_acquire)) {
         uint32_t seen = atomic_load_explicit(&e->work_seq, memory_order_acquire);
         if (!work(w))
@@ -193,5 +228,6 @@ void *hr_worker_main(void *arg)
     if (steady)
         hr_mem_steady_leave();
     atomic_store_explicit(&w->cpu_ns, hr_clock_thread_ns(), memory_order_relaxed);
+    hr_flight_leave();
     return NULL;
 }

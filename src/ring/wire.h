@@ -33,6 +33,7 @@ enum hr_wire_kind {
     HR_WIRE_STATS_ASK = 6,
     HR_WIRE_STATS = 7,   /* sidecar -> trainer: JSON text */
     HR_WIRE_BYE = 8,     /* either way: orderly end */
+    HR_WIRE_RESTARTED = 9, /* sidecar -> trainer, private sockets: say hello again, here */
 };
 
 struct hr_wire_head {
@@ -49,6 +50,8 @@ struct hr_wire_hello {
     uint32_t state_bytes; /* 0 = from the beginning, or where the stream is for a replica */
     char state[HR_WIRE_STATE_BYTES];
     char client[HR_WIRE_NAME_BYTES]; /* program and version, for the sidecar's log */
+    uint32_t incarnation;            /* of the last RESTARTED, 0 = there was none */
+    uint32_t reserved;
 };
 
 struct hr_wire_welcome {
@@ -94,6 +97,14 @@ struct hr_wire_seeked {
     uint32_t state_bytes;
     uint64_t steps_per_epoch;
     char state[HR_WIRE_STATE_BYTES];
+};
+
+/* The engine behind this socket died and another one takes its place. What the trainer said before
+ * is forgotten, and what it says before its next HELLO is not heard. */
+struct hr_wire_restarted {
+    struct hr_wire_head head;
+    uint32_t incarnation; /* to be repeated in that HELLO */
+    uint32_t reserved;
 };
 
 struct hr_wire_stats {

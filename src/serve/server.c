@@ -20,12 +20,12 @@
 enum { EVENTS_MAX = 64, HELLO_TIMEOUT_MS = 5000 };
 
 /* What an epoll event belongs to: kind in the high half, session index in the low one. */
-enum event_kind { EVENT_LISTEN = 1, EVENT_NOTIFY, EVENT_SESSION, EVENT_WAKE };
+enum event_kind { EVENT_LISTEN = 1, EVENT_NOTIFY, EVENT_SESSION, EVENT_WAKE, EVENT_LEASH };
 
 struct hr_server {
     struct hr_server_options options;
     struct hr_session_host host;
-    int epoll_fd, listen_fd;
+    int epoll_fd, listen_fd, leash_fd;
     int notify_fd;             /* eventfd: engine news, drain, stop */
     _Atomic int wanted;        /* 0, 1 = drain, 2 = stop; from any thread or a signal handler */
     uint64_t drain_deadline_ns;
@@ -122,19 +122,42 @@ static void check_streams(struct hr_server *s)
             end_session(s, &s->sessions[i]);
 }
 
+static void stop_listening(struct hr_server *s)
+{
+    if (s->listen_fd < 0)
+        return;
+    epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, s->listen_fd, NULL);
+    hr_fd_close(&s->listen_fd);
+    if (s->options.socket_path)
+        unlink(s->options.socket_path);
+}
+
 static void start_drain(struct hr_server *s)
 {
     if (s->host.draining)
         return;
     s->host.draining = true;
     s->drain_deadline_ns = hr_clock_ns() + (uint64_t)(s->options.grace_s * 1e9);
-    if (s->listen_fd >= 0) {
-        epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, s->listen_fd, NULL);
-        hr_fd_close(&s->listen_fd);
-        unlink(s->options.socket_path);
-    }
+    stop_listening(s);
     hr_log(HR_LOG_INFO, "draining: %d trainers are fed for up to %.0f s more", s->session_count,
            s->options.grace_s);
+}
+
+static void obey(struct hr_server *s)
+{
+    char order = 's';
+    ssize_t n = read(s->leash_fd, &order, 1);
+
+    if (n < 0)
+        return;
+    if (n == 0) { /* the supervisor is gone */
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, s->leash_fd, NULL);
+        hr_fd_close(&s->leash_fd);
+    }
+    if (n > 0 && order == 'd')
+        hr_server_drain(s);
+    else
+        hr_server_stop(s);
 }
 
 static void handle(struct hr_server *s, const struct epoll_event *event)
@@ -159,6 +182,10 @@ static void handle(struct hr_server *s, const struct epoll_event *event)
             drain_eventfd(s->sessions[index].wake_fd);
             hr_engine_wake(s->host.engine);
         }
+        break;
+    case EVENT_LEASH:
+        if (s->leash_fd >= 0)
+            obey(s);
         break;
     }
 }
@@ -216,6 +243,20 @@ int hr_server_run(struct hr_server *s, struct hr_error *err)
     return 0;
 }
 
+static int add_private(struct hr_server *s, struct hr_error *err)
+{
+    struct hr_session *session = add_session(s, s->options.private_fd);
+
+    if (!session)
+        return hr_fail(err, HR_E_USAGE, "descriptor %d is no socket", s->options.private_fd);
+    s->had_private = true;
+    session->incarnation = s->options.incarnation;
+    /* A trainer that is at work looks at its socket when it wants the next batch. */
+    if (session->incarnation)
+        session->hello_deadline_ns = 0;
+    return 0;
+}
+
 static int open_sockets(struct hr_server *s, struct hr_error *err)
 {
     int ret = 0;
@@ -225,17 +266,15 @@ static int open_sockets(struct hr_server *s, struct hr_error *err)
     if (s->epoll_fd < 0 || s->notify_fd < 0)
         return hr_fail_errno(err, errno, "cannot create event descriptors");
     ret = watch(s, s->notify_fd, EVENT_NOTIFY, 0, err);
-    if (ret == 0 && s->options.socket_path) {
+    if (ret == 0 && s->leash_fd >= 0)
+        ret = watch(s, s->leash_fd, EVENT_LEASH, 0, err);
+    if (ret == 0 && s->listen_fd < 0 && s->options.socket_path)
         ret = s->listen_fd = hr_listen_unix(
             s->options.socket_path, s->options.socket_mode ? s->options.socket_mode : 0600, err);
-        if (ret >= 0)
-            ret = watch(s, s->listen_fd, EVENT_LISTEN, 0, err);
-    }
-    if (ret >= 0 && s->options.private_fd >= 0) {
-        if (!add_session(s, s->options.private_fd))
-            return hr_fail(err, HR_E_USAGE, "descriptor %d is no socket", s->options.private_fd);
-        s->had_private = true;
-    }
+    if (ret >= 0 && s->listen_fd >= 0)
+        ret = watch(s, s->listen_fd, EVENT_LISTEN, 0, err);
+    if (ret >= 0 && s->options.private_fd >= 0)
+        ret = add_private(s, err);
     return ret < 0 ? ret : 0;
 }
 
@@ -248,7 +287,9 @@ int hr_server_create(const struct hr_server_options *options, struct hr_server *
     if (!s)
         return hr_fail(err, HR_E_NOMEM, "no memory for the server");
     s->options = *options;
-    s->epoll_fd = s->listen_fd = s->notify_fd = -1;
+    s->epoll_fd = s->notify_fd = -1;
+    s->listen_fd = options->listen_fd > 0 ? options->listen_fd : -1;
+    s->leash_fd = options->leash_fd > 0 ? options->leash_fd : -1;
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++)
         s->sessions[i].fd = s->sessions[i].wake_fd = -1;
     ret = open_sockets(s, err);
@@ -302,10 +343,8 @@ void hr_server_destroy(struct hr_server *s)
     while (s->host.stream_count > 0)
         hr_stream_close(s->host.streams[--s->host.stream_count].stream);
     hr_engine_destroy(s->host.engine);
-    if (s->listen_fd >= 0) {
-        hr_fd_close(&s->listen_fd);
-        unlink(s->options.socket_path);
-    }
+    stop_listening(s);
+    hr_fd_close(&s->leash_fd);
     hr_fd_close(&s->epoll_fd);
     hr_fd_close(&s->notify_fd);
     hr_free(s);

@@ -13,7 +13,11 @@ struct hr_server_options {
     struct hr_engine_options engine; /* notify_fd is filled in here */
     const char *socket_path; /* listen here; NULL = none */
     unsigned socket_mode;    /* permissions, 0 = 0600 */
+    int listen_fd;           /* instead: a socket that listens already (taken over); 0 = none */
     int private_fd;          /* one connected trainer (taken over); the server ends with it; -1 = none */
+    uint32_t incarnation;    /* of the engine behind private_fd: 0 = the first */
+    int leash_fd;            /* orders of a supervisor, a letter each: d = drain, s = stop; its end is
+                                a stop too. Taken over; 0 = none */
     double grace_s;          /* how long a drain may take */
 };
 

@@ -290,6 +290,11 @@ void hr_session_stats_json(struct hr_session_host *host, const struct hr_session
     hr_json_uint(&b, "worker_idle_ns", e.worker_idle_ns);
     hr_json_uint(&b, "bad_records", e.bad.records);
     hr_json_uint(&b, "bad_samples", e.bad.occurrences);
+    hr_json_uint(&b, "bad_checksum", e.bad.checksum);
+    hr_json_uint(&b, "bad_truncated", e.bad.truncated);
+    hr_json_uint(&b, "bad_decode", e.bad.decode);
+    hr_json_uint(&b, "bad_crashed", e.bad.crashed);
+    hr_json_uint(&b, "bad_other", e.bad.other);
     hr_json_uint(&b, "published", r.published);
     hr_json_uint(&b, "released", r.released);
     hr_json_uint(&b, "ready", r.ready);
@@ -312,15 +317,31 @@ static int handle_stats(struct hr_session_host *host, struct hr_session *session
     return hr_fd_send(session->fd, &msg, msg.head.bytes, NULL, 0, &err);
 }
 
+/* Messages grow at their end: what an older client leaves out is zero. */
+static bool read_hello(struct hr_wire_hello *hello, const void *msg, size_t bytes)
+{
+    if (bytes < offsetof(struct hr_wire_hello, incarnation))
+        return false;
+    memset(hello, 0, sizeof(*hello));
+    memcpy(hello, msg, hr_min_u64(bytes, sizeof(*hello)));
+    return true;
+}
+
 static int dispatch(struct hr_session_host *host, struct hr_session *session, const void *msg,
                     size_t bytes)
 {
     const struct hr_wire_head *head = msg;
+    struct hr_wire_hello hello;
     struct hr_error err;
 
     if (bytes >= sizeof(*head) && head->bytes == bytes) {
-        if (head->kind == HR_WIRE_HELLO && bytes == sizeof(struct hr_wire_hello))
-            return handle_hello(host, session, msg);
+        bool is_hello = head->kind == HR_WIRE_HELLO && read_hello(&hello, msg, bytes);
+        /* Said to the engine that died before us. */
+        if (session->incarnation && !session->stream && head->kind != HR_WIRE_BYE &&
+            !(is_hello && hello.incarnation == session->incarnation))
+            return 0;
+        if (is_hello)
+            return handle_hello(host, session, &hello);
         if (head->kind == HR_WIRE_BYE)
             return HR_E_DISCONNECTED;
         if (session->stream && head->kind == HR_WIRE_SEEK && bytes == sizeof(struct hr_wire_seek))

@@ -15,6 +15,7 @@ struct hr_session {
     uint64_t hello_deadline_ns;      /* 0 once it has said hello */
     struct hr_stream *stream;        /* borrowed from the stream table */
     struct hr_ring_consumer *consumer;
+    uint32_t incarnation;            /* nonzero: deaf until a hello that names it */
     bool told_end;                   /* its stream's end or error was passed on */
     char client[HR_WIRE_NAME_BYTES];
 };
