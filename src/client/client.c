@@ -211,7 +211,7 @@ static int seek_to(struct hr_client *client, const struct hr_wire_seek *seek)
     if (!hr_add_u64(began_ns, client->timeout_ns, &deadline_ns))
         deadline_ns = UINT64_MAX;
     client->ended = 0;
-    if (client->phase == HR_LINK_DOWN) { /* an earlier wait may have been given up */
+    if (client->phase == HR_LINK_DOWN && client->sock < 0) { /* an earlier wait may have been given up */
         client->fruitless = 0;
         hr_link_down(client);
     }
