@@ -368,10 +368,8 @@ static int context_create(const struct hr_chain *head, struct hr_context **out, 
 {
     struct audio_context *context = hr_alloc_zero(1, sizeof(*context));
 
-    if (!context || hr_pcm_init(&context->pcm) < 0 || hr_sound_init(&context->sound) < 0) {
-        hr_free(context);
+    if (!context)
         return hr_fail(err, HR_E_NOMEM, "no memory for an audio decoder");
-    }
     *out = &context->head;
     return 0;
 }

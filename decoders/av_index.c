@@ -13,7 +13,7 @@ enum { MAX_VALUE_BYTES = 256 << 20, FIRST_ROOM = 512 };
 void hr_av_index_finish(struct hr_av_index *index)
 {
     for (uint32_t i = 0; i < index->room; i++)
-        av_packet_free(&index->packets[i]);
+        hr_av.av_packet_free(&index->packets[i]);
     hr_free(index->packets);
     hr_free(index->wanted);
     hr_free(index->shown);
@@ -35,7 +35,7 @@ static int grow(struct hr_av_index *index)
     if (!packets || !wanted || !shown)
         return HR_E_NOMEM;
     for (; index->room < room; index->room++)
-        if (!(index->packets[index->room] = av_packet_alloc()))
+        if (!(index->packets[index->room] = hr_av.av_packet_alloc()))
             return HR_E_NOMEM;
     return 0;
 }
@@ -43,7 +43,7 @@ static int grow(struct hr_av_index *index)
 void hr_av_index_drop(struct hr_av_index *index)
 {
     for (uint32_t i = 0; i < index->packet_count; i++)
-        av_packet_unref(index->packets[i]);
+        hr_av.av_packet_unref(index->packets[i]);
     index->packet_count = index->shown_count = 0;
 }
 
@@ -88,11 +88,11 @@ int hr_av_index_read(struct hr_av_index *index, struct hr_av_source *source, uin
         if (index->packet_count == index->room && grow(index) < 0)
             return hr_fail(err, HR_E_NOMEM, "no memory for packets");
         AVPacket *packet = index->packets[index->packet_count];
-        ret = av_read_frame(source->format, packet);
+        ret = hr_av.av_read_frame(source->format, packet);
         if (ret < 0)
             break;
         if (packet->stream_index != source->stream->index || packet->size == 0) {
-            av_packet_unref(packet);
+            hr_av.av_packet_unref(packet);
             continue;
         }
         ordered = ordered && packet->pts != AV_NOPTS_VALUE;

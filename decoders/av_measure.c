@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include <libavutil/pixdesc.h>
-
 #include "decoders/av_container.h"
 #include "decoders/decoder.h"
 #include "decoders/pcm.h"
@@ -86,7 +84,7 @@ static void set_rate(const struct hr_av_source *av, struct hr_facts *facts)
     if (said.num > 0 && said.den > 0 && (mine == 0 || fabs(av_q2d(said) / mine - 1) < 0.001))
         rate = said;
     else
-        rate = av_d2q(mine, 1 << 20);
+        rate = hr_av.av_d2q(mine, 1 << 20);
     facts->rate_num = rate.num > 0 ? (uint32_t)rate.num : 0;
     facts->rate_den = rate.num > 0 ? (uint32_t)rate.den : 0;
 }
@@ -97,7 +95,7 @@ static int measure_video(struct hr_av_source *av, struct hr_facts *facts, struct
 
     if (ret < 0)
         return ret;
-    const AVPixFmtDescriptor *pixel = av_pix_fmt_desc_get(av->codec->pix_fmt);
+    const AVPixFmtDescriptor *pixel = hr_av.av_pix_fmt_desc_get(av->codec->pix_fmt);
     facts->bit_depth = pixel ? (uint32_t)pixel->comp[0].depth : 0;
     facts->orientation = hr_av_rotation(av->stream);
     const AVCodecParameters *sound = hr_av_find(av, HR_FIELD_AUDIO);
@@ -182,7 +180,7 @@ static int measure(struct hr_pcm *pcm, const uint8_t *bytes, size_t count, enum 
 int hr_av_measure(const uint8_t *bytes, size_t count, enum hr_field_type wanted, bool verify,
                   struct hr_facts *facts, struct hr_error *err)
 {
-    struct hr_pcm pcm;
+    struct hr_pcm pcm = {0};
     int ret;
 
     if (count == 0)
@@ -190,8 +188,6 @@ int hr_av_measure(const uint8_t *bytes, size_t count, enum hr_field_type wanted,
     ret = hr_av_check_complete(facts->format, bytes, count, err);
     if (ret < 0)
         return ret;
-    if (hr_pcm_init(&pcm) < 0)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     ret = measure(&pcm, bytes, count, wanted, verify, facts, err);
     hr_pcm_finish(&pcm);
     return ret == HR_E_MISSING ? hr_fail(err, HR_E_FORMAT, "the file has no audio stream") : ret;

@@ -1,17 +1,11 @@
 /* FFmpeg's side of a value: memory as a file, one stream's packets into one decoder, damage told
- * from the end. FFmpeg prints nothing; its last complaint becomes the reason in the error. */
+ * from the end. */
 #include "decoders/av_source.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <libavutil/display.h>
-#include <libavutil/pixdesc.h>
-#include <libavutil/log.h>
-#include <libavutil/mem.h>
 
 #include "base/clock.h"
 #include "decoders/av_container.h"
@@ -29,43 +23,11 @@ enum {
 static const char demuxers[] = "mov,matroska,avi,mpegts,mpeg,mp3,aac,ogg,flac,wav,w64,aiff,au,caf,"
                                "flv,asf,amr,amrnb,amrwb,ivf,swf,gif";
 
-/* ---- FFmpeg's messages ---- */
-
-static _Thread_local char last_message[160];
-static pthread_once_t log_once = PTHREAD_ONCE_INIT;
-
-static void keep_message(void *avcl, int level, const char *fmt, va_list args)
-{
-    if (level > AV_LOG_ERROR)
-        return;
-    vsnprintf(last_message, sizeof(last_message), fmt, args);
-    last_message[strcspn(last_message, "\r\n")] = 0;
-    size_t n = strlen(last_message);
-    if (n && last_message[n - 1] == '.')
-        last_message[n - 1] = 0;
-}
-
-/* The log callback and the allocation cap are the only settings of the process; both are set once
- * and never changed. */
-static void set_up_process(void)
-{
-    av_log_set_callback(keep_message);
-    av_max_alloc((size_t)1 << 30);
-}
-
-void hr_av_set_up(void)
-{
-    pthread_once(&log_once, set_up_process);
-}
-
 static int av_fail(struct hr_error *err, int code, int averror, const char *what)
 {
-    char text[AV_ERROR_MAX_STRING_SIZE] = "";
-
     if (averror == AVERROR(ENOMEM))
         code = HR_E_LIMIT; /* more than the cap in one piece: the numbers are wrong */
-    av_strerror(averror, text, sizeof(text));
-    return hr_fail(err, code, "%s: %s", what, last_message[0] ? last_message : text);
+    return hr_fail(err, code, "%s: %s", what, hr_av_reason(averror));
 }
 
 /* ---- memory as a file ---- */
@@ -116,51 +78,55 @@ static int interrupted(void *opaque)
 
 /* ---- life ---- */
 
-int hr_av_source_init(struct hr_av_source *s)
+/* FFmpeg is loaded by the first value that needs it. */
+static int set_up(struct hr_av_source *s, struct hr_error *err)
 {
-    *s = (struct hr_av_source){0};
-    hr_av_set_up();
-    s->packet = av_packet_alloc();
-    s->frame = av_frame_alloc();
-    if (s->packet && s->frame)
-        return 0;
-    hr_av_source_finish(s);
-    return HR_E_NOMEM;
+    int ret = s->frame ? 0 : hr_av_load(err);
+
+    if (ret < 0)
+        return ret;
+    if (!s->packet)
+        s->packet = hr_av.av_packet_alloc();
+    if (!s->frame)
+        s->frame = hr_av.av_frame_alloc();
+    return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
 }
 
 void hr_av_source_finish(struct hr_av_source *s)
 {
+    if (!s->packet)
+        return; /* nothing was ever opened */
     hr_av_close(s);
-    av_packet_free(&s->packet);
-    av_frame_free(&s->frame);
+    hr_av.av_packet_free(&s->packet);
+    hr_av.av_frame_free(&s->frame);
 }
 
 void hr_av_close(struct hr_av_source *s)
 {
-    if (s->frame)
-        av_frame_unref(s->frame);
-    if (s->packet)
-        av_packet_unref(s->packet);
-    avcodec_free_context(&s->codec);
-    avformat_close_input(&s->format);
-    if (s->io)
-        av_freep(&s->io->buffer);
-    avio_context_free(&s->io);
     s->stream = NULL;
+    if (!s->frame)
+        return;
+    hr_av.av_frame_unref(s->frame);
+    hr_av.av_packet_unref(s->packet);
+    hr_av.avcodec_free_context(&s->codec);
+    hr_av.avformat_close_input(&s->format);
+    if (s->io)
+        hr_av.av_freep(&s->io->buffer);
+    hr_av.avio_context_free(&s->io);
 }
 
 static int open_io(struct hr_av_source *s)
 {
-    uint8_t *buffer = av_malloc(IO_BYTES);
+    uint8_t *buffer = hr_av.av_malloc(IO_BYTES);
 
     if (buffer)
-        s->io = avio_alloc_context(buffer, IO_BYTES, 0, s, read_bytes, NULL, seek_bytes);
+        s->io = hr_av.avio_alloc_context(buffer, IO_BYTES, 0, s, read_bytes, NULL, seek_bytes);
     if (!s->io) {
-        av_free(buffer);
+        hr_av.av_free(buffer);
         return HR_E_NOMEM;
     }
     s->io->seekable = AVIO_SEEKABLE_NORMAL;
-    s->format = avformat_alloc_context();
+    s->format = hr_av.avformat_alloc_context();
     return s->format ? 0 : HR_E_NOMEM;
 }
 
@@ -176,15 +142,15 @@ static int open_format(struct hr_av_source *s, bool quick, struct hr_error *err)
     s->format->interrupt_callback = (AVIOInterruptCB){interrupted, s};
     s->format->probesize = PROBE_BYTES;
     s->format->error_recognition = AV_EF_CRCCHECK;
-    av_dict_set(&options, "format_whitelist", demuxers, 0);
-    av_dict_set(&options, "protocol_whitelist", "none", 0);
-    av_dict_set(&options, "max_streams", "64", 0);
-    int ret = avformat_open_input(&s->format, NULL, NULL, &options);
-    av_dict_free(&options);
+    hr_av.av_dict_set(&options, "format_whitelist", demuxers, 0);
+    hr_av.av_dict_set(&options, "protocol_whitelist", "none", 0);
+    hr_av.av_dict_set(&options, "max_streams", "64", 0);
+    int ret = hr_av.avformat_open_input(&s->format, NULL, NULL, &options);
+    hr_av.av_dict_free(&options);
     if (ret < 0) /* the context is freed, the I/O is ours still */
         return av_fail(err, HR_E_DECODE, ret, "the container cannot be read");
     s->probed = !(quick && (s->container == HR_MEDIA_MP4 || s->container == HR_MEDIA_MATROSKA));
-    ret = s->probed ? avformat_find_stream_info(s->format, NULL) : 0;
+    ret = s->probed ? hr_av.avformat_find_stream_info(s->format, NULL) : 0;
     if (ret < 0)
         return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
     return 0;
@@ -192,7 +158,7 @@ static int open_format(struct hr_av_source *s, bool quick, struct hr_error *err)
 
 static AVStream *find(const struct hr_av_source *s, enum hr_field_type type)
 {
-    int i = av_find_best_stream(s->format, type == HR_FIELD_VIDEO ? AVMEDIA_TYPE_VIDEO
+    int i = hr_av.av_find_best_stream(s->format, type == HR_FIELD_VIDEO ? AVMEDIA_TYPE_VIDEO
                                                                   : AVMEDIA_TYPE_AUDIO,
                                 -1, -1, NULL, 0);
     if (i < 0)
@@ -211,10 +177,10 @@ const AVCodecParameters *hr_av_find(const struct hr_av_source *s, enum hr_field_
 /* Sample tables may point past a cut that no box shows. */
 static int check_index(struct hr_av_source *s, struct hr_error *err)
 {
-    int n = avformat_index_get_entries_count(s->stream);
+    int n = hr_av.avformat_index_get_entries_count(s->stream);
 
     for (int i = 0; i < n; i++) {
-        const AVIndexEntry *entry = avformat_index_get_entry(s->stream, i);
+        const AVIndexEntry *entry = hr_av.avformat_index_get_entry(s->stream, i);
         if (entry && entry->pos >= 0 && (uint64_t)entry->pos + (uint64_t)entry->size > s->count)
             return hr_fail(err, HR_E_TRUNCATED,
                            "packet %d of %d ends past the end of the value", i, n);
@@ -224,13 +190,13 @@ static int check_index(struct hr_av_source *s, struct hr_error *err)
 
 static int open_codec(struct hr_av_source *s, bool for_count, struct hr_error *err)
 {
-    const AVCodec *decoder = avcodec_find_decoder(s->stream->codecpar->codec_id);
+    const AVCodec *decoder = hr_av.avcodec_find_decoder(s->stream->codecpar->codec_id);
 
     if (!decoder)
         return hr_fail(err, HR_E_FORMAT, "there is no decoder for %s on this machine",
-                       avcodec_get_name(s->stream->codecpar->codec_id));
-    s->codec = avcodec_alloc_context3(decoder);
-    if (!s->codec || avcodec_parameters_to_context(s->codec, s->stream->codecpar) < 0)
+                       hr_av.avcodec_get_name(s->stream->codecpar->codec_id));
+    s->codec = hr_av.avcodec_alloc_context3(decoder);
+    if (!s->codec || hr_av.avcodec_parameters_to_context(s->codec, s->stream->codecpar) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     s->codec->pkt_timebase = s->stream->time_base;
     s->codec->thread_count = 1;
@@ -242,7 +208,7 @@ static int open_codec(struct hr_av_source *s, bool for_count, struct hr_error *e
         s->codec->skip_loop_filter = AVDISCARD_ALL;
     if (s->codec->codec_id == AV_CODEC_ID_VORBIS)
         s->codec->flags2 |= AV_CODEC_FLAG2_SKIP_MANUAL; /* trimmed by granule: pcm.c */
-    int ret = avcodec_open2(s->codec, decoder, NULL);
+    int ret = hr_av.avcodec_open2(s->codec, decoder, NULL);
     return ret < 0 ? av_fail(err, HR_E_DECODE, ret, "the decoder does not start") : 0;
 }
 
@@ -263,7 +229,7 @@ static int open_stream(struct hr_av_source *s, const struct hr_av_open *how, str
         return ret;
     if (!s->probed && video_streams(s) > 1) { /* the best one is known only after probing */
         s->probed = true;
-        ret = avformat_find_stream_info(s->format, NULL);
+        ret = hr_av.avformat_find_stream_info(s->format, NULL);
         if (ret < 0)
             return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
     }
@@ -280,6 +246,9 @@ static int open_stream(struct hr_av_source *s, const struct hr_av_open *how, str
 int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8_t *bytes,
                size_t count, struct hr_error *err)
 {
+    int ret = set_up(s, err);
+    if (ret < 0)
+        return ret;
     hr_av_close(s);
     s->bytes = bytes;
     s->count = count;
@@ -291,8 +260,8 @@ int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8
     s->queue = NULL;
     s->deadline_ns =
         hr_clock_ns() + (DEADLINE_BASE_S + count / DEADLINE_BYTES_PER_S) * HR_NS_PER_S;
-    last_message[0] = 0;
-    int ret = open_stream(s, how, err);
+    hr_av_forget();
+    ret = open_stream(s, how, err);
     if (ret < 0)
         hr_av_close(s);
     return ret;
@@ -305,9 +274,9 @@ static int damaged(struct hr_av_source *s, int averror, struct hr_error *err)
 {
     bool last = true;
 
-    while (last && av_read_frame(s->format, s->packet) >= 0) {
+    while (last && hr_av.av_read_frame(s->format, s->packet) >= 0) {
         last = s->packet->stream_index != s->stream->index;
-        av_packet_unref(s->packet);
+        hr_av.av_packet_unref(s->packet);
     }
     if (last)
         return av_fail(err, HR_E_TRUNCATED, averror, "the last packet is cut or damaged");
@@ -324,12 +293,12 @@ static int take_queued(struct hr_av_source *s)
         return AVERROR_EOF;
     bool wanted = queue->wanted[s->queue_at] || s->codec->codec_id != AV_CODEC_ID_H264;
     s->codec->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
-    return av_packet_ref(s->packet, queue->packets[s->queue_at++]);
+    return hr_av.av_packet_ref(s->packet, queue->packets[s->queue_at++]);
 }
 
 static int take_packet(struct hr_av_source *s)
 {
-    return s->queue ? take_queued(s) : av_read_frame(s->format, s->packet);
+    return s->queue ? take_queued(s) : hr_av.av_read_frame(s->format, s->packet);
 }
 
 /* Sends the next packet of the stream, or the end. 0 or an error. */
@@ -343,7 +312,7 @@ static int send_next(struct hr_av_source *s, struct hr_error *err)
         ret = take_packet(s);
         if (ret < 0 || s->packet->stream_index == s->stream->index)
             break;
-        av_packet_unref(s->packet);
+        hr_av.av_packet_unref(s->packet);
     }
     if (ret == AVERROR_EXIT)
         return hr_fail(err, HR_E_LIMIT, "reading takes longer than its deadline");
@@ -351,19 +320,19 @@ static int send_next(struct hr_av_source *s, struct hr_error *err)
         return av_fail(err, HR_E_DECODE, ret, "a packet cannot be read");
     if (ret == AVERROR_EOF) {
         s->draining = true;
-        avcodec_send_packet(s->codec, NULL);
+        hr_av.avcodec_send_packet(s->codec, NULL);
         return 0;
     }
     if (++s->packets > s->packet_limit) {
-        av_packet_unref(s->packet);
+        hr_av.av_packet_unref(s->packet);
         return hr_fail(err, HR_E_LIMIT, "the stream has more packets than bytes");
     }
     if (s->packets == 1)
         s->mid_stream = s->codec->codec_type == AVMEDIA_TYPE_VIDEO &&
                         (s->container == HR_MEDIA_MPEGTS || s->container == HR_MEDIA_OTHER_AV) &&
                         !(s->packet->flags & AV_PKT_FLAG_KEY);
-    ret = avcodec_send_packet(s->codec, s->packet);
-    av_packet_unref(s->packet);
+    ret = hr_av.avcodec_send_packet(s->codec, s->packet);
+    hr_av.av_packet_unref(s->packet);
     if (ret >= 0 || ret == AVERROR(EAGAIN) || (s->mid_stream && s->frames == 0))
         return 0;
     return damaged(s, ret, err);
@@ -378,7 +347,7 @@ static int judge_frame(struct hr_av_source *s, struct hr_error *err)
         return 0;
     if (bad)
         return hr_fail(err, HR_E_DECODE, "frame %" PRIu64 " is damaged%s%s", s->frames,
-                       last_message[0] ? ": " : "", last_message);
+                       hr_av_message()[0] ? ": " : "", hr_av_message());
     if (++s->frames > HR_AV_MAX_FRAMES)
         return hr_fail(err, HR_E_LIMIT, "the stream has more than %d frames", HR_AV_MAX_FRAMES);
     return 1;
@@ -387,7 +356,7 @@ static int judge_frame(struct hr_av_source *s, struct hr_error *err)
 int hr_av_next(struct hr_av_source *s, struct hr_error *err)
 {
     for (;;) {
-        int ret = avcodec_receive_frame(s->codec, s->frame);
+        int ret = hr_av.avcodec_receive_frame(s->codec, s->frame);
         if (ret == AVERROR_EOF)
             return 0;
         if (ret == AVERROR(EAGAIN)) {
@@ -413,19 +382,19 @@ unsigned hr_av_rotation(const AVStream *stream)
 
 #if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
     const AVPacketSideData *data =
-        av_packet_side_data_get(stream->codecpar->coded_side_data,
+        hr_av.av_packet_side_data_get(stream->codecpar->coded_side_data,
                                 stream->codecpar->nb_coded_side_data, AV_PKT_DATA_DISPLAYMATRIX);
     if (data && data->size >= 36)
         matrix = (const int32_t *)data->data;
 #else
     size_t bytes = 0;
-    const uint8_t *data = av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
+    const uint8_t *data = hr_av.av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &bytes);
     if (data && bytes >= 36)
         matrix = (const int32_t *)data;
 #endif
     if (!matrix)
         return 0;
-    double turn = -av_display_rotation_get(matrix);
+    double turn = -hr_av.av_display_rotation_get(matrix);
     if (isnan(turn))
         return 0;
     int quarter = (int)lround(turn / 90);

@@ -5,11 +5,8 @@
 #ifndef HR_DECODERS_AV_SOURCE_H
 #define HR_DECODERS_AV_SOURCE_H
 
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-
-#include "base/err.h"
 #include "base/types.h"
+#include "decoders/av_api.h"
 
 struct hr_av_index;
 
@@ -33,10 +30,7 @@ struct hr_av_source {
     bool mid_stream; /* began without a keyframe: what cannot be decoded before one is skipped */
 };
 
-/* FFmpeg's settings of the process (no messages on stderr, an allocation cap), set on the first call. */
-void hr_av_set_up(void);
-
-int hr_av_source_init(struct hr_av_source *source) HR_MUST_CHECK;
+/* Starts as all zero. */
 void hr_av_source_finish(struct hr_av_source *source);
 
 /* Opens the best stream of that type (VIDEO or AUDIO; attached pictures do not count) and its

@@ -1,10 +1,7 @@
 /* YUV (or whatever a codec gives) to 8-bit RGB at the same size. */
 #include "decoders/frame_rgb.h"
 
-#include <libavutil/frame.h>
-#include <libavutil/pixdesc.h>
-#include <libswscale/swscale.h>
-
+#include "decoders/av_api.h"
 #include "decoders/pixels.h"
 #include "decoders/scratch.h"
 
@@ -12,7 +9,8 @@ enum { ROW_ALIGN = 64, FLAGS = SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_I
 
 void hr_frame_rgb_finish(struct hr_frame_rgb *rgb)
 {
-    sws_freeContext(rgb->sws);
+    if (rgb->sws)
+        hr_av.sws_freeContext(rgb->sws);
     hr_free(rgb->pixels);
     *rgb = (struct hr_frame_rgb){0};
 }
@@ -56,7 +54,7 @@ static struct part choose_part(const AVFrame *frame, const struct hr_frame_box *
     enum { ALIGN = 64, MARGIN = 16 };
     struct part part = {0, 0, frame->width, frame->height};
 
-    if (!can_cut(frame, av_pix_fmt_desc_get(frame->format)))
+    if (!can_cut(frame, hr_av.av_pix_fmt_desc_get(frame->format)))
         return part;
     uint64_t left = box->x > MARGIN ? hr_align_down(box->x - MARGIN, ALIGN) : 0;
     uint64_t top = box->y > MARGIN ? hr_align_down(box->y - MARGIN, MARGIN) : 0;
@@ -72,7 +70,7 @@ static struct part choose_part(const AVFrame *frame, const struct hr_frame_box *
 /* Pointers to the part's first sample in each plane. */
 static void find_planes(const AVFrame *frame, const struct part *part, const uint8_t *planes[4])
 {
-    const AVPixFmtDescriptor *pixel = av_pix_fmt_desc_get(frame->format);
+    const AVPixFmtDescriptor *pixel = hr_av.av_pix_fmt_desc_get(frame->format);
 
     for (int i = 0; i < 4; i++)
         planes[i] = frame->data[i];
@@ -93,14 +91,14 @@ static int set_up(struct hr_frame_rgb *rgb, const AVFrame *frame, const struct p
     bool full = frame->color_range == AVCOL_RANGE_JPEG;
     enum AVPixelFormat format = plain_format(frame->format, &full);
 
-    rgb->sws = sws_getCachedContext(rgb->sws, part->w, part->h, format, part->w, part->h,
+    rgb->sws = hr_av.sws_getCachedContext(rgb->sws, part->w, part->h, format, part->w, part->h,
                                     AV_PIX_FMT_RGB24, FLAGS, NULL, NULL, NULL);
     if (!rgb->sws)
         return HR_E_DECODE;
     /* No matrix applies to RGB sources, for which this fails and changes nothing. */
-    const int *from = sws_getCoefficients(frame->colorspace);
-    sws_setColorspaceDetails(rgb->sws, from, full, sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16,
-                             1 << 16);
+    const int *from = hr_av.sws_getCoefficients(frame->colorspace);
+    const int *to = hr_av.sws_getCoefficients(SWS_CS_DEFAULT);
+    hr_av.sws_setColorspaceDetails(rgb->sws, from, full, to, 1, 0, 1 << 16, 1 << 16);
     return 0;
 }
 
@@ -121,11 +119,11 @@ int hr_frame_rgb_convert(struct hr_frame_rgb *rgb, const AVFrame *frame,
                        frame->height);
     if (set_up(rgb, frame, &part) < 0)
         return hr_fail(err, HR_E_FORMAT, "pixels of format %s cannot be converted",
-                       av_get_pix_fmt_name(frame->format));
+                       hr_av.av_get_pix_fmt_name(frame->format));
     find_planes(frame, &part, planes);
     uint8_t *dst[4] = {rgb->pixels};
     int strides[4] = {(int)rgb->stride};
-    int rows = sws_scale(rgb->sws, planes, frame->linesize, 0, part.h, dst, strides);
+    int rows = hr_av.sws_scale(rgb->sws, planes, frame->linesize, 0, part.h, dst, strides);
     if (rows != part.h)
         return hr_fail(err, HR_E_DECODE, "only %d of %d rows can be converted", rows, part.h);
     for (int y = 0; box->channels == 1 && y < part.h; y++) {

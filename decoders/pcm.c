@@ -9,12 +9,6 @@
 
 enum { WAV_BLOCK = 8192, MAX_FRAME_SAMPLES = 1 << 22 };
 
-int hr_pcm_init(struct hr_pcm *pcm)
-{
-    *pcm = (struct hr_pcm){0};
-    return hr_av_source_init(&pcm->av);
-}
-
 void hr_pcm_finish(struct hr_pcm *pcm)
 {
     hr_pcm_close(pcm);
@@ -67,7 +61,9 @@ static int open_wav(struct hr_pcm *pcm, struct hr_error *err)
 
 static uint64_t rescale_samples(int64_t ticks, AVRational time_base, uint32_t rate)
 {
-    return ticks <= 0 ? 0 : (uint64_t)av_rescale_q(ticks, time_base, (AVRational){1, (int)rate});
+    const AVRational to = {1, (int)rate};
+
+    return ticks <= 0 ? 0 : (uint64_t)hr_av.av_rescale_q(ticks, time_base, to);
 }
 
 /* How many samples the container says there are, where it says more than the decoder knows: the
@@ -106,10 +102,11 @@ static int open_av(struct hr_pcm *pcm, enum hr_media_format container, const uin
     pcm->rate = (uint32_t)(pcm->primed ? frame->sample_rate : codec->sample_rate);
     pcm->channels = (uint32_t)(pcm->primed ? frame->ch_layout.nb_channels
                                            : codec->ch_layout.nb_channels);
-    enum AVSampleFormat format = av_get_packed_sample_fmt(codec->sample_fmt);
+    enum AVSampleFormat format = hr_av.av_get_packed_sample_fmt(codec->sample_fmt);
     pcm->is_float = format == AV_SAMPLE_FMT_FLT || format == AV_SAMPLE_FMT_DBL;
-    pcm->bits = codec->bits_per_raw_sample > 0 ? (uint32_t)codec->bits_per_raw_sample
-                                               : (uint32_t)av_get_bytes_per_sample(format) * 8;
+    int bits = codec->bits_per_raw_sample > 0 ? codec->bits_per_raw_sample
+                                              : hr_av.av_get_bytes_per_sample(format) * 8;
+    pcm->bits = (uint32_t)bits;
     pcm->limit = stated_limit(pcm, bytes, count);
     return check_channels(pcm, err);
 }
@@ -146,9 +143,9 @@ int hr_pcm_open(struct hr_pcm *pcm, enum hr_media_format container, const uint8_
 static int convert(const AVFrame *frame, uint32_t channels, int n, float *const *planes,
                    struct hr_error *err)
 {
-    enum AVSampleFormat format = av_get_packed_sample_fmt(frame->format);
-    bool planar = av_sample_fmt_is_planar(frame->format);
-    size_t bytes = (size_t)av_get_bytes_per_sample(format), step = planar ? 1 : channels;
+    enum AVSampleFormat format = hr_av.av_get_packed_sample_fmt(frame->format);
+    bool planar = hr_av.av_sample_fmt_is_planar(frame->format);
+    size_t bytes = (size_t)hr_av.av_get_bytes_per_sample(format), step = planar ? 1 : channels;
 
     for (uint32_t c = 0; c < channels; c++) {
         const uint8_t *from =

@@ -7,6 +7,7 @@
 #include "decoders/av_source.h"
 #include "decoders/wav.h"
 
+/* Starts as all zero. */
 struct hr_pcm {
     struct hr_av_source av; /* kept between values */
     void *scratch; /* kept; planes lie in it */
@@ -21,7 +22,6 @@ struct hr_pcm {
     float *planes[HR_AV_MAX_CHANNELS];
 };
 
-int hr_pcm_init(struct hr_pcm *pcm) HR_MUST_CHECK;
 void hr_pcm_finish(struct hr_pcm *pcm);
 
 /* Opens the sound of a value; rate, channels, bits are then those of its first frame. */

@@ -6,24 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-#include <libavutil/channel_layout.h>
-#include <libswresample/swresample.h>
-
 #include "decoders/av_source.h"
 #include "decoders/kernels/half.h"
 #include "decoders/scratch.h"
 
 enum { CHUNK = 4096, RESAMPLED = 8192 };
 
-int hr_sound_init(struct hr_sound *sound)
-{
-    *sound = (struct hr_sound){0};
-    return 0;
-}
-
 void hr_sound_finish(struct hr_sound *sound)
 {
-    swr_free(&sound->swr);
+    if (sound->swr)
+        hr_av.swr_free(&sound->swr);
     hr_free(sound->mixed);
     hr_free(sound->resampled);
     *sound = (struct hr_sound){0};
@@ -93,19 +85,21 @@ static int set_up_resampler(struct hr_sound *s, struct hr_error *err)
 {
     AVChannelLayout layout = {.order = AV_CHANNEL_ORDER_UNSPEC, .nb_channels = (int)s->channels};
     const struct hr_sound_job *job = &s->job;
-    int ret = 0;
+    int ret = hr_av_load(err);
 
+    if (ret < 0)
+        return ret;
     if (!s->swr || s->swr_in != job->in_rate || s->swr_out != job->out_rate ||
         s->swr_channels != s->channels) {
-        swr_free(&s->swr);
-        ret = swr_alloc_set_opts2(&s->swr, &layout, AV_SAMPLE_FMT_FLTP, (int)job->out_rate, &layout,
-                                  AV_SAMPLE_FMT_FLTP, (int)job->in_rate, 0, NULL);
+        hr_av.swr_free(&s->swr);
+        ret = hr_av.swr_alloc_set_opts2(&s->swr, &layout, AV_SAMPLE_FMT_FLTP, (int)job->out_rate,
+                                        &layout, AV_SAMPLE_FMT_FLTP, (int)job->in_rate, 0, NULL);
         s->swr_in = job->in_rate;
         s->swr_out = job->out_rate;
         s->swr_channels = s->channels;
     }
     /* Starting over drops what is left of the last clip and keeps the filter. */
-    if (ret < 0 || (ret = swr_init(s->swr)) < 0)
+    if (ret < 0 || (ret = hr_av.swr_init(s->swr)) < 0)
         return hr_fail(err, HR_E_LIMIT, "no resampling of %u channels from %u to %u Hz", s->channels,
                        job->in_rate, job->out_rate);
     if (hr_scratch_grow(&s->resampled, &s->resampled_bytes,
@@ -123,7 +117,8 @@ static int resample(struct hr_sound *s, float *const *planes, int n, struct hr_e
     for (uint32_t c = 0; c < s->channels; c++)
         out[c] = (float *)s->resampled + (size_t)c * RESAMPLED;
     do {
-        got = swr_convert(s->swr, (uint8_t **)out, RESAMPLED, (const uint8_t **)(uintptr_t)planes, n);
+        got = hr_av.swr_convert(s->swr, (uint8_t **)out, RESAMPLED,
+                                (const uint8_t **)(uintptr_t)planes, n);
         if (got < 0)
             return hr_fail(err, HR_E_DECODE, "the sound cannot be resampled");
         emit(s, out, (size_t)got);

@@ -21,7 +21,7 @@ struct hr_sound_job {
 
 struct SwrContext;
 
-/* One per worker; everything but the job is kept between clips. */
+/* One per worker, all zero at first; everything but the job is kept between clips. */
 struct hr_sound {
     struct hr_sound_job job;
     uint32_t channels; /* after mixing */
@@ -32,7 +32,6 @@ struct hr_sound {
     size_t mixed_bytes, resampled_bytes;
 };
 
-int hr_sound_init(struct hr_sound *sound) HR_MUST_CHECK;
 void hr_sound_finish(struct hr_sound *sound);
 
 /* Channels that a mix gives; 0 when it cannot be made from that many (stereo of more than two). */

@@ -4,9 +4,6 @@
  * TIFFs are refused. */
 #include <string.h>
 
-#include <libavcodec/avcodec.h>
-#include <libavutil/frame.h>
-
 #include "base/mem.h"
 #include "decoders/av_source.h"
 #include "decoders/chain.h"
@@ -156,8 +153,10 @@ static void destroy(void *state)
 
     if (!s)
         return;
-    av_packet_free(&s->packet);
-    av_frame_free(&s->frame);
+    if (s->packet)
+        hr_av.av_packet_free(&s->packet);
+    if (s->frame)
+        hr_av.av_frame_free(&s->frame);
     hr_free(s->bytes);
     hr_free(s->row);
     hr_free(s);
@@ -169,14 +168,22 @@ static int create(uint32_t max_width, void **state)
 
     if (!s)
         return HR_E_NOMEM;
-    s->packet = av_packet_alloc();
-    s->frame = av_frame_alloc();
-    if (!s->packet || !s->frame) {
-        destroy(s);
-        return HR_E_NOMEM;
-    }
     *state = s;
     return 0;
+}
+
+/* FFmpeg is loaded by the first picture that needs it. */
+static int set_up(struct still_state *s, struct hr_error *err)
+{
+    int ret = s->frame ? 0 : hr_av_load(err);
+
+    if (ret < 0)
+        return ret;
+    if (!s->packet)
+        s->packet = hr_av.av_packet_alloc();
+    if (!s->frame)
+        s->frame = hr_av.av_frame_alloc();
+    return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
 }
 
 static int grow(uint8_t **buf, size_t *room, size_t need)
@@ -296,7 +303,7 @@ static enum AVCodecID codec_of(enum hr_media_format format)
 
 static int run_codec(struct still_state *s, const AVCodec *codec)
 {
-    AVCodecContext *context = avcodec_alloc_context3(codec);
+    AVCodecContext *context = hr_av.avcodec_alloc_context3(codec);
 
     if (!context)
         return AVERROR(ENOMEM);
@@ -304,12 +311,12 @@ static int run_codec(struct still_state *s, const AVCodec *codec)
     context->max_pixels = (int64_t)HR_IMAGE_MAX_PIXELS;
     if (codec->id != AV_CODEC_ID_TIFF) /* there it refuses alpha and JPEG pages, too */
         context->err_recognition = AV_EF_EXPLODE;
-    int ret = avcodec_open2(context, codec, NULL);
+    int ret = hr_av.avcodec_open2(context, codec, NULL);
     if (ret >= 0)
-        ret = avcodec_send_packet(context, s->packet);
+        ret = hr_av.avcodec_send_packet(context, s->packet);
     if (ret >= 0)
-        ret = avcodec_receive_frame(context, s->frame);
-    avcodec_free_context(&context);
+        ret = hr_av.avcodec_receive_frame(context, s->frame);
+    hr_av.avcodec_free_context(&context);
     return ret;
 }
 
@@ -318,8 +325,11 @@ static int decode_frame(struct still_state *s, enum hr_media_format format, cons
                         size_t count, struct hr_error *err)
 {
     const char *name = hr_media_format_name(format);
-    const AVCodec *codec = avcodec_find_decoder(codec_of(format));
+    int ret = set_up(s, err);
 
+    if (ret < 0)
+        return ret;
+    const AVCodec *codec = hr_av.avcodec_find_decoder(codec_of(format));
     if (!codec)
         return hr_fail(err, HR_E_FORMAT, "this build of FFmpeg has no %s decoder", name);
     if (count > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
@@ -328,17 +338,17 @@ static int decode_frame(struct still_state *s, enum hr_media_format format, cons
         return hr_fail(err, HR_E_NOMEM, "no memory to decode a %s picture", name);
     memcpy(s->bytes, bytes, count);
     memset(s->bytes + count, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-    int ret = prepare(format, s->bytes, count, err);
+    ret = prepare(format, s->bytes, count, err);
     if (ret < 0)
         return ret;
-    hr_av_set_up();
+    hr_av_forget();
     s->packet->data = s->bytes;
     s->packet->size = (int)count;
     ret = run_codec(s, codec);
-    av_packet_unref(s->packet);
+    hr_av.av_packet_unref(s->packet);
     if (ret < 0)
         return hr_fail(err, HR_E_DECODE, "the %s picture cannot be decoded: %s", name,
-                       av_err2str(ret));
+                       hr_av_reason(ret));
     if (!form_of(s->frame))
         return hr_fail(err, HR_E_FORMAT, "a %s picture of pixel format %d is not supported", name,
                        s->frame->format);
@@ -375,7 +385,8 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
 
     if (ret == 0)
         ret = push_rows(s, r, err);
-    av_frame_unref(s->frame);
+    if (s->frame)
+        hr_av.av_frame_unref(s->frame);
     return ret;
 }
 

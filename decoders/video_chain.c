@@ -184,6 +184,8 @@ static int build(struct video_chain *chain, const struct hr_chain_spec *spec, st
     int ret = hr_output_read(spec->output, HR_FIELD_VIDEO, &output, err);
 
     if (ret == 0)
+        ret = hr_av_load(err);
+    if (ret == 0)
         ret = hr_clip_read(spec, &clip, err);
     if (ret == 0)
         ret = set_clip(chain, spec, &clip, err);
@@ -325,7 +327,7 @@ static void context_destroy(struct hr_context *head)
 
     hr_av_source_finish(&context->av);
     hr_av_index_finish(&context->index);
-    av_frame_free(&context->held);
+    hr_av.av_frame_free(&context->held);
     hr_frame_rgb_finish(&context->rgb);
     hr_image_sink_destroy(context->sink);
     hr_free(context->places);
@@ -338,10 +340,10 @@ static int context_create(const struct hr_chain *head, struct hr_context **out, 
 
     if (!context)
         return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
-    context->held = av_frame_alloc();
+    context->held = hr_av.av_frame_alloc();
     context->places = hr_alloc_zero(
         HR_CONTAINER_OF(head, const struct video_chain, head)->frames, sizeof(uint32_t));
-    if (!context->held || !context->places || hr_av_source_init(&context->av) < 0 ||
+    if (!context->held || !context->places ||
         hr_image_sink_create(&context->sink) < 0) {
         context_destroy(&context->head);
         return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
@@ -543,8 +545,8 @@ static int decode_by_time(struct job *job)
         if (ret == 0)
             break;
         t = next;
-        av_frame_unref(job->context->held);
-        av_frame_move_ref(job->context->held, av->frame);
+        hr_av.av_frame_unref(job->context->held);
+        hr_av.av_frame_move_ref(job->context->held, av->frame);
     }
     return job->given == job->chain->frames ? 0 : ended_early(job, facts->frames);
 }
@@ -643,7 +645,7 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
     }
     if (ret == 0)
         ret = decode_in_order(&job);
-    av_frame_unref(context->held);
+    hr_av.av_frame_unref(context->held);
     hr_av_close(&context->av);
     hr_av_index_drop(&context->index);
     if (ret > 0)

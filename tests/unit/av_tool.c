@@ -13,8 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include <libavutil/imgutils.h>
-
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -73,12 +71,8 @@ static int run_measure(const char *type_name)
 static int run_pcm(void)
 {
     struct hr_error err = HR_ERROR_INIT;
-    struct hr_pcm pcm;
-    int n;
-
-    if (hr_pcm_init(&pcm) < 0)
-        return 2;
-    n = hr_pcm_open(&pcm, hr_media_sniff(bytes, count), bytes, count, &err);
+    struct hr_pcm pcm = {0};
+    int n = hr_pcm_open(&pcm, hr_media_sniff(bytes, count), bytes, count, &err);
     while (n >= 0 && (n = hr_pcm_next(&pcm, &err)) > 0)
         for (int i = 0; i < n; i++)
             for (uint32_t c = 0; c < pcm.channels; c++)
@@ -94,17 +88,14 @@ static int run_yuv(void)
     struct hr_av_open how = {.container = hr_media_sniff(bytes, count), .type = HR_FIELD_VIDEO};
     struct hr_frame_clock clock = {0};
     struct hr_error err = HR_ERROR_INIT;
-    struct hr_av_source av;
-
-    if (hr_av_source_init(&av) < 0)
-        return 2;
+    struct hr_av_source av = {0};
     int ret = hr_av_open(&av, &how, bytes, count, &err);
     while (ret >= 0 && (ret = hr_av_next(&av, &err)) > 0) {
         AVFrame *f = av.frame;
-        int n = av_image_get_buffer_size(f->format, f->width, f->height, 1);
+        int n = hr_av.av_image_get_buffer_size(f->format, f->width, f->height, 1);
         uint8_t *out = malloc((size_t)n + 64);
-        av_image_copy_to_buffer(out, n, (const uint8_t *const *)f->data, f->linesize, f->format,
-                                f->width, f->height, 1);
+        hr_av.av_image_copy_to_buffer(out, n, (const uint8_t *const *)f->data, f->linesize,
+                                      f->format, f->width, f->height, 1);
         fwrite(out, 1, (size_t)n, stdout);
         free(out);
         fprintf(stderr, "%.9f\n", hr_frame_time(&clock, f, av.stream));

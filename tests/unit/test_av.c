@@ -239,9 +239,8 @@ static void ogg_without_its_last_page_is_truncation(void **state)
 
 static void run_sound(const struct hr_sound_job *job, float *const *planes, size_t n)
 {
-    struct hr_sound sound;
+    struct hr_sound sound = {0};
 
-    assert_int_equal(hr_sound_init(&sound), 0);
     assert_int_equal(hr_sound_begin(&sound, job, NULL), 0);
     assert_int_equal(hr_sound_push(&sound, planes, n, NULL), 0);
     assert_int_equal(hr_sound_end(&sound, NULL), 0);

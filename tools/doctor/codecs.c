@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include <jpeglib.h>
-#include <libavcodec/avcodec.h>
 #include <spng.h>
 #include <webp/decode.h>
 
+#include "decoders/av_api.h"
 #include "tools/doctor/checks.h"
 
 #define TEXT_OF(x)  TEXT_OF_(x)
@@ -45,14 +45,21 @@ static const struct {
 /* The decoder named "av1" only drives hardware; libdav1d and libaom decode. */
 static bool has_decoder(enum AVCodecID id)
 {
-    const AVCodec *codec = avcodec_find_decoder(id);
+    const AVCodec *codec = hr_av.avcodec_find_decoder(id);
 
     return codec && (id != AV_CODEC_ID_AV1 || strcmp(codec->name, "av1") != 0);
 }
 
 void hr_doctor_av(struct hr_doctor_row *row, const char *path)
 {
-    unsigned v = avcodec_version();
+    struct hr_error err = HR_ERROR_INIT;
+
+    if (hr_av_load(&err) < 0) {
+        hr_doctor_say(row, HR_DOCTOR_WARN, "%s", err.text);
+        hr_doctor_fix(row, "%s, if your data is audio or video", err.hint);
+        return;
+    }
+    unsigned v = hr_av.avcodec_version();
     char there[160] = "", missing[160] = "", version[32];
 
     snprintf(version, sizeof(version), "%u.%u.%u", v >> 16, v >> 8 & 255, v & 255);

@@ -4,11 +4,8 @@
 
 #include <string.h>
 
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libavutil/opt.h>
-
 #include "base/mem.h"
+#include "decoders/av_api.h"
 
 enum { QUALITY = 4, GOP = 24 };
 
@@ -25,17 +22,17 @@ static int av_failed(struct hr_error *err, int ret, const char *what)
 {
     char text[AV_ERROR_MAX_STRING_SIZE];
 
-    av_strerror(ret, text, sizeof(text));
+    hr_av.av_strerror(ret, text, sizeof(text));
     return hr_fail(err, HR_E_UNSUPPORTED, "cannot make a clip: %s: %s", what, text);
 }
 
 static int open_codec(struct encoder *e, int w, int h, int fps)
 {
-    const AVCodec *codec = avcodec_find_encoder(AV_CODEC_ID_MPEG4);
+    const AVCodec *codec = hr_av.avcodec_find_encoder(AV_CODEC_ID_MPEG4);
 
     if (!codec)
         return AVERROR_ENCODER_NOT_FOUND;
-    e->codec = avcodec_alloc_context3(codec);
+    e->codec = hr_av.avcodec_alloc_context3(codec);
     if (!e->codec)
         return AVERROR(ENOMEM);
     e->codec->width = w;
@@ -47,41 +44,41 @@ static int open_codec(struct encoder *e, int w, int h, int fps)
     e->codec->thread_count = 1;
     e->codec->global_quality = QUALITY * FF_QP2LAMBDA;
     e->codec->flags |= AV_CODEC_FLAG_QSCALE | AV_CODEC_FLAG_BITEXACT | AV_CODEC_FLAG_GLOBAL_HEADER;
-    return avcodec_open2(e->codec, codec, NULL);
+    return hr_av.avcodec_open2(e->codec, codec, NULL);
 }
 
 static int open_format(struct encoder *e, int fps)
 {
-    int ret = avformat_alloc_output_context2(&e->format, NULL, "mp4", NULL);
+    int ret = hr_av.avformat_alloc_output_context2(&e->format, NULL, "mp4", NULL);
 
     if (ret < 0)
         return ret;
     e->format->flags |= AVFMT_FLAG_BITEXACT;
-    e->stream = avformat_new_stream(e->format, NULL);
+    e->stream = hr_av.avformat_new_stream(e->format, NULL);
     if (!e->stream)
         return AVERROR(ENOMEM);
     e->stream->time_base = (AVRational){1, fps};
     e->stream->avg_frame_rate = (AVRational){fps, 1};
-    ret = avcodec_parameters_from_context(e->stream->codecpar, e->codec);
+    ret = hr_av.avcodec_parameters_from_context(e->stream->codecpar, e->codec);
     if (ret < 0)
         return ret;
-    ret = avio_open_dyn_buf(&e->format->pb);
+    ret = hr_av.avio_open_dyn_buf(&e->format->pb);
     if (ret < 0)
         return ret;
     e->open = true;
-    return avformat_write_header(e->format, NULL);
+    return hr_av.avformat_write_header(e->format, NULL);
 }
 
 static int open_frame(struct encoder *e)
 {
-    e->frame = av_frame_alloc();
-    e->packet = av_packet_alloc();
+    e->frame = hr_av.av_frame_alloc();
+    e->packet = hr_av.av_packet_alloc();
     if (!e->frame || !e->packet)
         return AVERROR(ENOMEM);
     e->frame->format = AV_PIX_FMT_YUV420P;
     e->frame->width = e->codec->width;
     e->frame->height = e->codec->height;
-    return av_frame_get_buffer(e->frame, 0);
+    return hr_av.av_frame_get_buffer(e->frame, 0);
 }
 
 /* BT.601, limited range; colour is that of the upper left pixel of four. */
@@ -108,12 +105,12 @@ static int write_packets(struct encoder *e)
 {
     int ret;
 
-    while ((ret = avcodec_receive_packet(e->codec, e->packet)) == 0) {
-        av_packet_rescale_ts(e->packet, e->codec->time_base, e->stream->time_base);
+    while ((ret = hr_av.avcodec_receive_packet(e->codec, e->packet)) == 0) {
+        hr_av.av_packet_rescale_ts(e->packet, e->codec->time_base, e->stream->time_base);
         e->packet->stream_index = e->stream->index;
         if (!e->packet->duration)
-            e->packet->duration = av_rescale_q(1, e->codec->time_base, e->stream->time_base);
-        ret = av_interleaved_write_frame(e->format, e->packet);
+            e->packet->duration = hr_av.av_rescale_q(1, e->codec->time_base, e->stream->time_base);
+        ret = hr_av.av_interleaved_write_frame(e->format, e->packet);
         if (ret < 0)
             return ret;
     }
@@ -128,36 +125,36 @@ static int encode(struct encoder *e, const struct hr_synth_scene *scene, int fra
     for (int i = 0; i < frames && ret >= 0; i++) {
         memcpy(rgb, ground, (size_t)w * (size_t)h * 3);
         hr_synth_render_things(scene, w, h, (double)i / fps, rgb);
-        ret = av_frame_make_writable(e->frame);
+        ret = hr_av.av_frame_make_writable(e->frame);
         if (ret < 0)
             return ret;
         to_yuv(rgb, e->frame);
         e->frame->pts = i;
-        ret = avcodec_send_frame(e->codec, e->frame);
+        ret = hr_av.avcodec_send_frame(e->codec, e->frame);
         if (ret >= 0)
             ret = write_packets(e);
     }
     if (ret >= 0)
-        ret = avcodec_send_frame(e->codec, NULL);
+        ret = hr_av.avcodec_send_frame(e->codec, NULL);
     if (ret >= 0)
         ret = write_packets(e);
-    return ret >= 0 ? av_write_trailer(e->format) : ret;
+    return ret >= 0 ? hr_av.av_write_trailer(e->format) : ret;
 }
 
 static void close_encoder(struct encoder *e, struct hr_buf *out)
 {
     if (e->open) {
         uint8_t *data = NULL;
-        int bytes = avio_close_dyn_buf(e->format->pb, &data);
+        int bytes = hr_av.avio_close_dyn_buf(e->format->pb, &data);
         e->format->pb = NULL;
         if (out)
             hr_buf_add(out, data, (size_t)bytes);
-        av_freep(&data);
+        hr_av.av_freep(&data);
     }
-    avcodec_free_context(&e->codec);
-    avformat_free_context(e->format);
-    av_frame_free(&e->frame);
-    av_packet_free(&e->packet);
+    hr_av.avcodec_free_context(&e->codec);
+    hr_av.avformat_free_context(e->format);
+    hr_av.av_frame_free(&e->frame);
+    hr_av.av_packet_free(&e->packet);
 }
 
 int hr_synth_clip(const struct hr_synth_scene *scene, int w, int h, int frames, int fps,
@@ -165,6 +162,9 @@ int hr_synth_clip(const struct hr_synth_scene *scene, int w, int h, int frames, 
 {
     struct encoder e = {0};
     size_t bytes = (size_t)w * (size_t)h * 3;
+
+    if (hr_av_load(err) < 0)
+        return HR_E_UNSUPPORTED;
     uint8_t *ground = hr_alloc(bytes), *rgb = hr_alloc(bytes);
     int ret = ground && rgb ? 0 : AVERROR(ENOMEM);
 
