@@ -136,6 +136,11 @@ class Sidecar:
     def pid(self):
         return self.process.pid
 
+    @property
+    def engine(self):
+        """The process that does the work: the supervisor's child."""
+        return (children(self.pid) or [self.pid])[0]
+
     def start(self, ready=True):
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=log, text=True)

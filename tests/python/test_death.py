@@ -86,14 +86,14 @@ def test_trainers_killed_at_random_moments_lose_and_repeat_nothing():
                 rows.append(tuple(row))
                 state = after
             assert sidecar.alive(), sidecar.log.read_text()
-            facts.append((feed.fds(sidecar.pid), feed.rss_kb(sidecar.pid), feed.threads(sidecar.pid)))
+            facts.append((feed.fds(sidecar.engine), feed.rss_kb(sidecar.engine), feed.threads(sidecar.engine)))
         print(f"{KILLS} kills, {len(rows)} batches; fds, RSS kB, threads: {facts[9 % KILLS]} .. {facts[-1]}")
         assert len(rows) > KILLS
         assert rows == reference(keys, len(rows))
         with headrace.Loader(sidecar.address, state=state) as loader:  # every slot is there to be filled
             assert feed.eventually(lambda: loader.stats()["ready"] == loader.slots), loader.stats()
             assert feed.take(loader, 4) == reference(keys, len(rows) + 4)[-4:]
-        assert feed.eventually(lambda: feed.fds(sidecar.pid) <= facts[4][0])
+        assert feed.eventually(lambda: feed.fds(sidecar.engine) <= facts[4][0])
         assert facts[-1][1] - facts[9 % KILLS][1] < 2048 and facts[-1][2] == facts[0][2]
 
 
@@ -144,6 +144,33 @@ def test_a_killed_sidecar_that_is_restarted_is_a_pause():
         assert rows == reference(keys, len(rows))
         assert loader.state_dict()["samples"] == len(rows) * 8
     print(f"{kills} kills of the sidecar, {len(rows)} batches")
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_killed_engine_is_a_pause(private):
+    """The supervisor starts another one; the trainer's sequence goes on."""
+    keys = feed.small(fields=AUGMENTED)
+    rng = random.Random(23)
+    with feed.Sidecar(keys) as sidecar, headrace.Loader(keys if private else sidecar.address, timeout=20) as loader:
+        supervisor = next(p for p in feed.children() if p != sidecar.pid) if private else sidecar.pid
+        rows, kills = [], 0
+        while kills < 6:
+            for batch in loader:
+                rows.append((batch.epoch, batch.step, feed.digest(batch)))
+                if rng.random() < 0.05 and kills < 6:
+                    (engine,) = feed.children(supervisor)
+                    os.kill(engine, rng.choice((signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)))
+                    assert feed.eventually(lambda: feed.children(supervisor) not in ([], [engine]))
+                    kills += 1
+        assert feed.children(supervisor) and not feed.gone(supervisor)
+    assert rows == reference(keys, len(rows))
+
+
+def test_an_engine_ends_with_its_supervisor():
+    with feed.Sidecar(feed.small()) as sidecar:
+        engine = sidecar.engine
+        sidecar.kill()
+        assert feed.eventually(lambda: feed.gone(engine), 5)
 
 
 def test_a_sidecar_that_does_not_come_back_is_an_error_within_the_deadline():
@@ -240,6 +267,7 @@ def test_a_private_sidecar_ends_with_its_trainer_and_leaves_nothing(how, tmp_pat
     else:
         process = feed.trainer(PRIVATE, *args, env=env, start_new_session=True)
     sidecar, pid = map(int, process.stdout.readline().split())
+    engine = (feed.children(sidecar) or [sidecar])[0]
     assert not feed.gone(sidecar)
     if how == "whole session":
         os.killpg(process.pid, signal.SIGKILL)
@@ -253,7 +281,7 @@ def test_a_private_sidecar_ends_with_its_trainer_and_leaves_nothing(how, tmp_pat
         os.kill(pid, {"kill": signal.SIGKILL, "term": signal.SIGTERM, "abort": signal.SIGABRT}[how])
     process.wait(10)
     process.stdout.close()
-    assert feed.eventually(lambda: feed.gone(sidecar), 5)
+    assert feed.eventually(lambda: feed.gone(sidecar) and feed.gone(engine), 5)
     made = [p for p in home.rglob("*") if not p.name.startswith("headrace-feed-")]  # this library's own
     assert [p for p in made if "headrace-feed-" not in str(p)] == []
     assert [b - a for a, b in zip(before, leavings())] == [set()] * 3

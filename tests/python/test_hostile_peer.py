@@ -94,15 +94,16 @@ def world():
 def honest(world):
     """Yields the sidecar while an honest trainer is attached; then its whole sequence is compared."""
     sidecar, want = world
-    facts = feed.fds(sidecar.pid), feed.threads(sidecar.pid)
+    engine = sidecar.engine
+    facts = feed.fds(engine), feed.threads(engine)
     with headrace.Loader(sidecar.address, rank=1, world=2, timeout=5) as loader:
         rows = feed.take(loader, 20)
         yield sidecar
-        assert sidecar.alive(), sidecar.log.read_text()[-2000:]
+        assert sidecar.alive() and sidecar.engine == engine, sidecar.log.read_text()[-2000:]
         rows += feed.take(loader, 60)
         assert rows == want[:80]
-    assert feed.eventually(lambda: feed.fds(sidecar.pid) <= facts[0] + 4), sidecar.log.read_text()[-2000:]
-    assert feed.threads(sidecar.pid) == facts[1]
+    assert feed.eventually(lambda: feed.fds(engine) <= facts[0] + 4), sidecar.log.read_text()[-2000:]
+    assert feed.threads(engine) == facts[1]
 
 
 def dropped(sidecar, *messages, told=ERROR):
@@ -171,7 +172,7 @@ def test_seeks_in_a_row(honest):
 
 
 def test_descriptors_that_are_sent_along_are_closed(honest):
-    before = feed.fds(honest.pid)
+    before = feed.fds(honest.engine)
     files = [open("/dev/null") for _ in range(8)]
     for count in (1, 8):
         for message in (b"garbage", hello(rank=0)):
@@ -182,7 +183,7 @@ def test_descriptors_that_are_sent_along_are_closed(honest):
             peer.close()
     for f in files:
         f.close()
-    assert feed.eventually(lambda: feed.fds(honest.pid) <= before + 5)
+    assert feed.eventually(lambda: feed.fds(honest.engine) <= before + 5)
 
 
 def test_one_who_connects_and_says_nothing(honest):
