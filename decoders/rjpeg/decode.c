@@ -56,6 +56,8 @@ static const struct rj_variant *find_variant(const char *name)
 #ifdef __x86_64__
     if (flags & HR_CPU_AVX512 && (!name || !strcmp(name, "avx512")))
         return &rj_variant_avx512;
+    if (flags & HR_CPU_AVX2 && (name ? !strcmp(name, "avx2") : !(flags & HR_CPU_SLOW_PDEP)))
+        return &rj_variant_avx2;
 #endif
     return !name || !strcmp(name, "c") ? &rj_variant_c : NULL;
 }

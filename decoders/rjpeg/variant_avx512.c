@@ -7,28 +7,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "rjpeg/tile_bmi2.h"
 #include "rjpeg/variant.h"
-
-#define INLINE   static inline __attribute__((always_inline))
-#define NOINLINE static __attribute__((noinline))
 
 typedef __m512i vec;
 
 enum { GROUP = 4 }; /* blocks transformed at once */
-
-/* One tile, parsed: values as signed bytes, -128 for an exception. */
-struct tile {
-    uint64_t mask[RJ_TILE_BLOCKS];
-    _Alignas(64) int8_t values[RJ_TILE_VALUES + 16 + 192];
-    _Alignas(32) int16_t dc[RJ_TILE_BLOCKS];
-    uint16_t first[RJ_TILE_BLOCKS + 1];
-    uint8_t last[RJ_TILE_BLOCKS];
-    const uint8_t *bytes;
-    uint32_t size, head;
-    const uint8_t *widths, *fields;
-    unsigned width_shift, field_bit;
-    uint32_t exception; /* exceptions taken so far */
-};
 
 /* The quantizer in the order in which coefficients meet it. */
 struct table {
@@ -46,35 +30,18 @@ struct scratch {
  * pair's vector (in each lane) belongs to column c. */
 static const uint8_t row_pair[8] = {0, 2, 1, 2, 0, 3, 1, 3}, row_side[8] = {0, 0, 0, 1, 1, 0, 1, 1};
 
-/* Constants, made once. */
+/* Constants, made once. Vectors among them too: loads are cheaper here than broadcasts of immediates,
+ * which the compiler makes of constant ones and which take the port that shuffles need. */
 static struct {
-    uint64_t pair_mask[64]; /* widths of two groups -> where pdep puts their eight fields */
-    uint8_t pair_bits[64];
-    uint8_t last_bits[64]; /* last -> mask bits that are stored */
-    uint64_t last_even[64], last_odd[64];
-    uint64_t dc_mask[16];
     uint64_t outside_even, outside_odd; /* scan positions that are not in the low 4x4 corner */
     _Alignas(64) uint8_t order_even[64], order_odd[64], order_corner[GROUP][64];
     uint16_t word_full[64], word_corner[64]; /* natural order -> word of lane 0 in the tables */
     _Alignas(64) uint8_t rgb_rg[3][64], rgb_b[3][64];
     uint64_t rgb_is_b[3];
+    /* Pairs of factors of the transform, in its outputs' order. */
+    vec sum, difference, even[4], odd13[4], odd57[4], even02[4];
+    vec round1, round2, shift11, shift16, quarter, two_rows, dc_index[GROUP];
 } k;
-
-static void make_bit_tables(void)
-{
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned low = (i & 7) + 1, high = (i >> 3) + 1;
-        k.pair_mask[i] = 0;
-        for (unsigned f = 0; f < 8; f++)
-            k.pair_mask[i] |= ((1ull << (f < 4 ? low : high)) - 1) << 8 * f;
-        k.pair_bits[i] = (uint8_t)(4 * (low + high));
-        k.last_bits[i] = (uint8_t)(i ? i - 1 : 0);
-        k.last_even[i] = i ? 1ull << i : 0;
-        k.last_odd[i] = i ? 1ull << (63 - i) : 0;
-    }
-    for (unsigned w = 0; w < 16; w++)
-        k.dc_mask[w] = ((1ull << w) - 1) * 0x0001000100010001ull;
-}
 
 static void make_orders(void)
 {
@@ -113,9 +80,43 @@ static void make_rgb_orders(void)
     }
 }
 
+#define PAIR(a, b) _mm512_set1_epi32((int)((uint32_t)(uint16_t)(a) | (uint32_t)(uint16_t)(b) << 16))
+
+static void make_factors(void)
+{
+    k.sum = PAIR(8192, 8192);
+    k.difference = PAIR(8192, -8192);
+    k.even[0] = PAIR(10703, 4433);
+    k.even[1] = PAIR(4433, -10704);
+    k.even[2] = PAIR(-4433, 10704);
+    k.even[3] = PAIR(-10703, -4433);
+    k.odd13[0] = PAIR(11363, 9633);
+    k.odd57[0] = PAIR(6437, 2260);
+    k.odd13[1] = PAIR(9633, -2259);
+    k.odd57[1] = PAIR(-11362, -6436);
+    k.odd13[2] = PAIR(6437, -11362);
+    k.odd57[2] = PAIR(2261, 9633);
+    k.odd13[3] = PAIR(2260, -6436);
+    k.odd57[3] = PAIR(9633, -11363);
+    k.even02[0] = PAIR(8192, 10703);
+    k.even02[1] = PAIR(8192, 4433);
+    k.even02[2] = PAIR(8192, -4433);
+    k.even02[3] = PAIR(8192, -10703);
+    k.round1 = _mm512_set1_epi32(1 << 10);
+    k.round2 = _mm512_set1_epi32((1 << 17) + (128 << 18));
+    k.shift11 = _mm512_set1_epi64(0x332b0000130b0000ll);
+    k.shift16 = _mm512_set1_epi64(0x0000383000001810ll);
+    k.quarter = _mm512_set1_epi16(1 << 14);
+    k.two_rows = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    for (int g = 0; g < GROUP; g++)
+        for (int i = 0; i < 32; i++)
+            ((uint16_t *)&k.dc_index[g])[i] = (uint16_t)(GROUP * g + i / 8);
+}
+
 static void make_constants(void)
 {
-    make_bit_tables();
+    make_field_tables();
+    make_factors();
     make_orders();
     make_rgb_orders();
 }
@@ -141,141 +142,11 @@ static void prepare(const uint16_t natural[64], void *memory)
     memcpy(t->natural, natural, sizeof(t->natural));
 }
 
-INLINE uint64_t load64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, 8);
-    return v;
-}
-
-/* 64 bits from any bit on. */
-INLINE uint64_t load64_at(const uint8_t *p, size_t bit)
-{
-    const uint8_t *q = p + (bit >> 3);
-    unsigned shift = bit & 7;
-
-    return load64(q) >> shift | load64(q + 1) << (8 - shift);
-}
-
-/* Parsing one tile. */
-
-/* Eight folded differences to eight numbers summed up. */
-INLINE __m128i sum_differences(const uint8_t *p, unsigned width)
-{
-    const __m128i one = _mm_set1_epi16(1);
-    uint64_t low = _pdep_u64(load64(p), k.dc_mask[width]);
-    uint64_t high = _pdep_u64(load64(p + (width >> 1)) >> (width & 1) * 4, k.dc_mask[width]);
-    __m128i f = _mm_set_epi64x((long long)high, (long long)low);
-
-    f = _mm_xor_si128(_mm_srli_epi16(f, 1), _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(f, one)));
-    f = _mm_add_epi16(f, _mm_slli_si128(f, 2));
-    f = _mm_add_epi16(f, _mm_slli_si128(f, 4));
-    return _mm_add_epi16(f, _mm_slli_si128(f, 8));
-}
-
-INLINE const uint8_t *parse_head(struct tile *t, const struct rj_job *job)
-{
-    const uint64_t sixes = 0x3f3f3f3f3f3f3f3full;
-    const uint8_t *p = job->bytes;
-    unsigned blocks = job->blocks, width0 = p[2] & 15, width1 = p[2] >> 4;
-    uint64_t low = _pdep_u64(load64(p + 3), sixes), high = _pdep_u64(load64(p + 9), sixes);
-
-    t->bytes = p;
-    t->size = job->size;
-    t->head = hr_load_le16(p);
-    t->exception = 0;
-    if (blocks < RJ_TILE_BLOCKS) {
-        low = _bzhi_u64(low, blocks < 8 ? 8 * blocks : 64);
-        high = blocks > 8 ? _bzhi_u64(high, 8 * (blocks - 8)) : 0;
-    }
-    memcpy(t->last, &low, 8);
-    memcpy(t->last + 8, &high, 8);
-
-    p += 3 + (blocks * 6 + 7) / 8;
-    __m128i dc0 = sum_differences(p, width0), dc1 = sum_differences(p + width0, width1);
-    dc0 = _mm_add_epi16(dc0, _mm_set1_epi16((int16_t)((int32_t)(t->head << 20) >> 20)));
-    dc1 = _mm_add_epi16(dc1, _mm_shuffle_epi8(dc0, _mm_set1_epi16(0x0f0e)));
-    _mm_store_si128((__m128i *)t->dc, dc0);
-    _mm_store_si128((__m128i *)(t->dc + 8), dc1);
-    return p + width0 + width1;
-}
-
-/* Masks of all blocks; then where widths and values begin. */
-INLINE bool parse_masks(struct tile *t, const uint8_t *p)
-{
-    size_t bit = 0;
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < RJ_TILE_BLOCKS; i += 2) {
-        unsigned last = t->last[i], bits = k.last_bits[last];
-        uint64_t mask = _bzhi_u64(load64_at(p, bit), bits) << 1 | k.last_even[last];
-        t->mask[i] = mask;
-        t->first[i] = (uint16_t)count;
-        count += (unsigned)_mm_popcnt_u64(mask);
-        bit += bits;
-
-        last = t->last[i + 1], bits = k.last_bits[last];
-        mask = _bzhi_u64(load64_at(p, bit), bits) << ((64 - last) & 63) | k.last_odd[last];
-        t->mask[i + 1] = mask;
-        t->first[i + 1] = (uint16_t)count;
-        count += (unsigned)_mm_popcnt_u64(mask);
-        bit += bits;
-    }
-    t->first[RJ_TILE_BLOCKS] = (uint16_t)count;
-    bit += 8 * (size_t)(p - t->bytes);
-    t->widths = t->bytes + (bit >> 3);
-    t->width_shift = bit & 7;
-    bit = (bit + (count + 7) / 8 * 6 + 3) & ~(size_t)3;
-    t->fields = t->bytes + (bit >> 3);
-    t->field_bit = bit & 4;
-    return bit <= 8 * (size_t)t->size;
-}
-
-/* Eight fields at *bit to eight bytes. Where two widths are 8 and the fields begin inside of a byte, a
- * load of 64 bits is too short: tiles that have such a pair say so (wide). */
-INLINE void unpack8(const struct tile *t, size_t *bit, unsigned widths, uint8_t *out, bool wide)
-{
-    uint64_t packed = wide ? load64_at(t->fields, *bit) : load64(t->fields + (*bit >> 3)) >> (*bit & 7);
-    uint64_t fields = _pdep_u64(packed, k.pair_mask[widths]);
-
-    memcpy(out, &fields, 8);
-    *bit += k.pair_bits[widths];
-}
-
-INLINE void unpack(struct tile *t, unsigned count, bool wide)
-{
-    const uint8_t *p = t->widths;
-    uint8_t *out = (uint8_t *)t->values;
-    size_t bit = t->field_bit;
-
-    for (unsigned i = 0; i < count; i += 64, p += 6, out += 64) {
-        uint64_t widths = _pdep_u64(load64(p) >> t->width_shift, 0x3f3f3f3f3f3f3f3full);
-        unpack8(t, &bit, widths & 63, out, wide);
-        unpack8(t, &bit, widths >> 8 & 63, out + 8, wide);
-        unpack8(t, &bit, widths >> 16 & 63, out + 16, wide);
-        unpack8(t, &bit, widths >> 24 & 63, out + 24, wide);
-        unpack8(t, &bit, widths >> 32 & 63, out + 32, wide);
-        unpack8(t, &bit, widths >> 40 & 63, out + 40, wide);
-        unpack8(t, &bit, widths >> 48 & 63, out + 48, wide);
-        unpack8(t, &bit, (unsigned)(widths >> 56), out + 56, wide);
-    }
-}
-
-NOINLINE void unpack_wide(struct tile *t, unsigned count)
-{
-    unpack(t, count, true);
-}
-
-NOINLINE void unpack_narrow(struct tile *t, unsigned count)
-{
-    unpack(t, count, false);
-}
-
 /* Folded bytes to signed ones. */
-INLINE void unfold(struct tile *t, unsigned count)
+NOINLINE void unfold(struct tile *t, const struct rj_job *job)
 {
     const vec one = _mm512_set1_epi8(1), ones = _mm512_set1_epi8(-1), low7 = _mm512_set1_epi8(127);
+    unsigned count = wanted_values(t, job, GROUP);
 
     for (unsigned i = 0; i < count; i += 64) {
         vec f = _mm512_load_si512(t->values + i);
@@ -286,26 +157,7 @@ INLINE void unfold(struct tile *t, unsigned count)
     }
 }
 
-NOINLINE bool parse_front(struct tile *t, const struct rj_job *job)
-{
-    return parse_masks(t, parse_head(t, job));
-}
-
-/* Values of the blocks up to the last one wanted. */
-INLINE void parse_values(struct tile *t, const struct rj_job *job)
-{
-    unsigned end = (job->end + GROUP - 1) & ~(GROUP - 1u), count = t->first[end];
-
-    if (HR_UNLIKELY(t->head & RJ_TILE_WIDE))
-        unpack_wide(t, count);
-    else
-        unpack_narrow(t, count);
-    unfold(t, count);
-}
-
 /* The inverse transform. See variant_c.c for the arithmetic. */
-
-#define PAIR(a, b) _mm512_set1_epi32((int)((uint32_t)(uint16_t)(a) | (uint32_t)(uint16_t)(b) << 16))
 
 INLINE void butterfly(vec e0, vec e1, vec e2, vec e3, vec o0, vec o1, vec o2, vec o3, vec out[8])
 {
@@ -321,40 +173,37 @@ INLINE void butterfly(vec e0, vec e1, vec e2, vec e3, vec o0, vec o1, vec o2, ve
 
 INLINE void transform8(vec x04, vec x26, vec x13, vec x57, vec round, vec out[8])
 {
-    vec sum = _mm512_dpwssd_epi32(round, x04, PAIR(8192, 8192));
-    vec difference = _mm512_dpwssd_epi32(round, x04, PAIR(8192, -8192));
+    vec sum = _mm512_dpwssd_epi32(round, x04, k.sum), difference = _mm512_dpwssd_epi32(round, x04, k.difference);
 
-    butterfly(_mm512_dpwssd_epi32(sum, x26, PAIR(10703, 4433)),
-              _mm512_dpwssd_epi32(difference, x26, PAIR(4433, -10704)),
-              _mm512_dpwssd_epi32(difference, x26, PAIR(-4433, 10704)),
-              _mm512_dpwssd_epi32(sum, x26, PAIR(-10703, -4433)),
-              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(11363, 9633)), x57, PAIR(6437, 2260)),
-              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(9633, -2259)), x57, PAIR(-11362, -6436)),
-              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(6437, -11362)), x57, PAIR(2261, 9633)),
-              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, PAIR(2260, -6436)), x57, PAIR(9633, -11363)), out);
+    butterfly(_mm512_dpwssd_epi32(sum, x26, k.even[0]), _mm512_dpwssd_epi32(difference, x26, k.even[1]),
+              _mm512_dpwssd_epi32(difference, x26, k.even[2]), _mm512_dpwssd_epi32(sum, x26, k.even[3]),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, k.odd13[0]), x57, k.odd57[0]),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, k.odd13[1]), x57, k.odd57[1]),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, k.odd13[2]), x57, k.odd57[2]),
+              _mm512_dpwssd_epi32(_mm512_madd_epi16(x13, k.odd13[3]), x57, k.odd57[3]), out);
 }
 
 /* Inputs 4 to 7 are 0. */
 INLINE void transform4(vec x02, vec x13, vec round, vec out[8])
 {
-    butterfly(_mm512_dpwssd_epi32(round, x02, PAIR(8192, 10703)), _mm512_dpwssd_epi32(round, x02, PAIR(8192, 4433)),
-              _mm512_dpwssd_epi32(round, x02, PAIR(8192, -4433)), _mm512_dpwssd_epi32(round, x02, PAIR(8192, -10703)),
-              _mm512_madd_epi16(x13, PAIR(11363, 9633)), _mm512_madd_epi16(x13, PAIR(9633, -2259)),
-              _mm512_madd_epi16(x13, PAIR(6437, -11362)), _mm512_madd_epi16(x13, PAIR(2260, -6436)), out);
+    butterfly(_mm512_dpwssd_epi32(round, x02, k.even02[0]), _mm512_dpwssd_epi32(round, x02, k.even02[1]),
+              _mm512_dpwssd_epi32(round, x02, k.even02[2]), _mm512_dpwssd_epi32(round, x02, k.even02[3]),
+              _mm512_madd_epi16(x13, k.odd13[0]), _mm512_madd_epi16(x13, k.odd13[1]),
+              _mm512_madd_epi16(x13, k.odd13[2]), _mm512_madd_epi16(x13, k.odd13[3]), out);
 }
 
 /* Words (a >> 11, b >> 11): vpmultishiftqb shifts b and puts it into the odd words at once. */
 INLINE vec join_first(vec a, vec b)
 {
     return _mm512_mask_multishift_epi64_epi8(_mm512_srli_epi32(a, 11), 0xccccccccccccccccull,
-                                             _mm512_set1_epi64(0x332b0000130b0000ll), b);
+                                             k.shift11, b);
 }
 
 /* Words (a >> 18, b >> 18). */
 INLINE vec join_second(vec a, vec b)
 {
-    vec high = _mm512_mask_multishift_epi64_epi8(b, 0x3333333333333333ull, _mm512_set1_epi64(0x0000383000001810ll), a);
-    return _mm512_mulhi_epi16(high, _mm512_set1_epi16(1 << 14));
+    vec high = _mm512_mask_multishift_epi64_epi8(b, 0x3333333333333333ull, k.shift16, a);
+    return _mm512_mulhi_epi16(high, k.quarter);
 }
 
 INLINE void transpose4x4(const vec in[4], vec out[4])
@@ -370,7 +219,7 @@ INLINE void transpose4x4(const vec in[4], vec out[4])
 
 INLINE void store_two_rows(vec rows, uint8_t *out, size_t stride)
 {
-    vec v = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), rows);
+    vec v = _mm512_permutexvar_epi64(k.two_rows, rows);
 
     _mm256_storeu_si256((__m256i *)out, _mm512_castsi512_si256(v));
     _mm256_storeu_si256((__m256i *)(out + stride), _mm512_extracti64x4_epi64(v, 1));
@@ -392,9 +241,6 @@ INLINE void store_pixels(vec sums[2][8], uint8_t *out, size_t stride)
     store_two_rows(_mm512_unpackhi_epi32(b, d), out + 6 * stride, stride);
 }
 
-#define ROUND1 _mm512_set1_epi32(1 << 10)
-#define ROUND2 _mm512_set1_epi32((1 << 17) + (128 << 18))
-
 /* x[2 p + h]: pair p of rows, columns 4h to 4h + 3. */
 INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride)
 {
@@ -402,16 +248,16 @@ INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride)
 
     for (int h = 0; h < 2; h++) {
         vec o[8], rows[4];
-        transform8(x[h], x[2 + h], x[4 + h], x[6 + h], ROUND1, o);
+        transform8(x[h], x[2 + h], x[4 + h], x[6 + h], k.round1, o);
         for (int q = 0; q < 4; q++)
             rows[q] = join_first(o[2 * q], o[2 * q + 1]);
         transpose4x4(rows, columns + 4 * h);
     }
     transform8(_mm512_unpacklo_epi16(columns[0], columns[4]), _mm512_unpacklo_epi16(columns[2], columns[6]),
-               _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), ROUND2,
+               _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), k.round2,
                sums[0]);
     transform8(_mm512_unpackhi_epi16(columns[0], columns[4]), _mm512_unpackhi_epi16(columns[2], columns[6]),
-               _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), ROUND2,
+               _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), k.round2,
                sums[1]);
     store_pixels(sums, out, stride);
 }
@@ -421,13 +267,13 @@ INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride)
 {
     vec o[8], rows[4], columns[4], sums[2][8];
 
-    transform4(x[0], x[1], ROUND1, o);
+    transform4(x[0], x[1], k.round1, o);
     for (int q = 0; q < 4; q++)
         rows[q] = join_first(o[2 * q], o[2 * q + 1]);
     transpose4x4(rows, columns);
-    transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), ROUND2,
+    transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), k.round2,
                sums[0]);
-    transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), ROUND2,
+    transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), k.round2,
                sums[1]);
     store_pixels(sums, out, stride);
 }
@@ -445,11 +291,7 @@ INLINE vec expand(const struct tile *t, unsigned block)
 /* Spreads one number of each block over its lane. */
 INLINE vec spread_dc(__m256i dc, unsigned group)
 {
-    vec index = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
-    index = _mm512_or_si512(index, _mm512_slli_epi64(index, 16));
-    index = _mm512_or_si512(index, _mm512_slli_epi64(index, 32));
-    return _mm512_permutexvar_epi16(_mm512_add_epi16(index, _mm512_set1_epi16((short)(4 * group))),
-                                    _mm512_castsi256_si512(dc));
+    return _mm512_permutexvar_epi16(k.dc_index[group], _mm512_castsi256_si512(dc));
 }
 
 INLINE void store_flat(vec dc, uint8_t *out, size_t stride)
@@ -461,12 +303,6 @@ INLINE void store_flat(vec dc, uint8_t *out, size_t stride)
 
     for (int row = 0; row < 8; row++, out += stride)
         _mm256_storeu_si256((__m256i *)out, pixels);
-}
-
-INLINE int16_t next_exception(struct tile *t)
-{
-    uint32_t back = 2 * ++t->exception;
-    return back <= t->size ? (int16_t)hr_load_le16(t->bytes + t->size - back) : 0;
 }
 
 /* Overwrites the exceptions among a group's dequantized coefficients, in scan order. */
@@ -564,16 +400,49 @@ NOINLINE void do_group(struct tile *t, unsigned group, const struct table *table
     inverse8(x, out, stride);
 }
 
-INLINE void do_tile(struct tile *t, const struct rj_job *job, const struct table *table, size_t stride)
+/* A tile is parsed while the one before it is transformed, a step after each group: the parser waits
+ * for loads, the transform for multipliers, and the CPU overlaps them. */
+enum { STEPS = 3 };
+
+INLINE bool parse_step(struct tile *t, const struct rj_job *job, unsigned step)
 {
-    unsigned group = job->first / GROUP, end = (job->end + GROUP - 1u) / GROUP;
+    if (step == 0)
+        return parse_front(t, job);
+    if (step == 1)
+        parse_fields(t, job, GROUP);
+    else
+        unfold(t, job);
+    return true;
+}
+
+static bool parse(struct tile *t, const struct rj_job *job)
+{
+    bool good = parse_step(t, job, 0);
+
+    parse_step(t, job, 1);
+    parse_step(t, job, 2);
+    return good;
+}
+
+/* next may be NULL. */
+INLINE bool do_tile(struct tile *t, const struct rj_job *job, const struct table *table, size_t stride,
+                    struct tile *next_tile, const struct rj_job *next)
+{
+    unsigned group = job->first / GROUP, end = (job->end + GROUP - 1u) / GROUP, step = next ? 0 : STEPS;
     __m256i dc = _mm256_mullo_epi16(_mm256_load_si256((const __m256i *)t->dc),
                                     _mm256_set1_epi16((short)table->natural[0]));
+    bool good = true;
 
     if (HR_UNLIKELY(t->head & RJ_TILE_EXCEPTIONS) && group)
         skip_exceptions(t, GROUP * group);
-    for (; group < end; group++)
+    for (; group < end; group++) {
         do_group(t, group, table, dc, job->out + 8 * GROUP * group, stride);
+        if (step < STEPS)
+            good &= parse_step(next_tile, next, step++);
+    }
+    while (step < STEPS)
+        good &= parse_step(next_tile, next, step++);
+    return good;
 }
 
 static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES], size_t stride,
@@ -581,12 +450,13 @@ static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_
 {
     struct scratch *s = memory;
 
+    if (!count || !parse(&s->tile[0], &jobs[0]))
+        return !count;
     for (uint32_t i = 0; i < count; i++) {
-        struct tile *t = &s->tile[i & 1];
-        if (!parse_front(t, &jobs[i]))
+        const struct table *table = (const struct table *)tables[jobs[i].component];
+        const struct rj_job *next = i + 1 < count ? &jobs[i + 1] : NULL;
+        if (!do_tile(&s->tile[i & 1], &jobs[i], table, stride, &s->tile[~i & 1], next))
             return false;
-        parse_values(t, &jobs[i]);
-        do_tile(t, &jobs[i], (const struct table *)tables[jobs[i].component], stride);
     }
     return true;
 }
