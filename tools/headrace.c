@@ -2,9 +2,11 @@
  * the table below and one in tools/meson.build. */
 #include "tools/headrace.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <headrace/version.h>
 
@@ -51,10 +53,22 @@ static int unknown_command(const char *word)
     return HR_EXIT_USAGE;
 }
 
+/* Some start us without standard streams. What is printed must not land in a socket or a shard that
+ * got one of their numbers; the wrong mode makes reads and writes fail as on a closed stream. */
+static void fill_standard_streams(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0)
+            _exit(HR_EXIT_FAILED); /* nobody to tell */
+}
+
 int main(int argc, char **argv)
 {
     struct hr_buf out = {0};
 
+    fill_standard_streams();
     hr_log_init_from_env();
     /* A reader that goes away (`headrace inspect | head`) is an error of that write. */
     signal(SIGPIPE, SIG_IGN);

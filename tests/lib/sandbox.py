@@ -59,10 +59,30 @@ def no_uring(refusal=errno.EPERM, call="setup"):
     yield _check(box, "seccomp filter")
 
 
+def _reveal(paths):
+    """Shell lines that make paths reachable which lie below a folder that only root may search: the
+    folder is replaced by one that holds nothing else."""
+    hidden = {}
+    for path in sorted({Path(p).resolve() for p in paths}):
+        closed = [a for a in reversed(path.parents) if not a.stat().st_mode & 0o001]
+        if closed and not any(path.is_relative_to(p) for p in hidden.get(closed[0], ())):
+            hidden.setdefault(closed[0], []).append(path)
+    lines = []
+    for folder, inside in hidden.items():
+        lines += [f"mount --bind {shlex.quote(str(folder))} /mnt",
+                  f"mount -t tmpfs -o mode=755 tmpfs {shlex.quote(str(folder))}"]
+        for path in inside:
+            target, source = shlex.quote(str(path)), shlex.quote(str("/mnt" / path.relative_to(folder)))
+            lines += [f"mkdir -p {target}", f"mount --bind {source} {target}"]
+        lines += ["umount -l /mnt"]
+    return lines
+
+
 @contextlib.contextmanager
-def confined(writable=(), shm_bytes=64 << 20, memlock_bytes=8 << 20):
+def confined(writable=(), shm_bytes=64 << 20, memlock_bytes=8 << 20, visible=()):
     """uid 65534, no privileges, a read-only root, /dev/shm and locked memory as small as containers
-    have them. `writable` folders stay writable (and are given to that user)."""
+    have them. `writable` folders stay writable (and are given to that user); `visible` folders can be
+    reached also where the way to them is root's alone."""
     if os.geteuid() != 0:
         raise unittest.SkipTest("a mount namespace needs root")
     for tool in ("unshare", "setpriv", "prlimit"):
@@ -73,6 +93,7 @@ def confined(writable=(), shm_bytes=64 << 20, memlock_bytes=8 << 20):
     for folder in map(str, writable):
         os.chown(folder, NOBODY, NOBODY)
         steps += [f"mount --bind {shlex.quote(folder)} {shlex.quote(folder)}"]
+    steps += _reveal(visible)
     steps += ["mount -o remount,bind,ro /",
               f"exec prlimit --memlock={memlock_bytes}:{memlock_bytes} setpriv --reuid {NOBODY} "
               f"--regid {NOBODY} --clear-groups --no-new-privs --inh-caps=-all "
