@@ -118,13 +118,13 @@ class Sidecar:
 
     count = 0
 
-    def __init__(self, keys, *args, path=None, binary=BIN, start=True):
+    def __init__(self, keys, *args, path=None, binary=BIN, start=True, env=None):
         Sidecar.count += 1
         self.path = str(path or SCRATCH / f"s{Sidecar.count}")
         self.conf = write_conf(SCRATCH / f"s{Sidecar.count}.json", keys)
         self.argv = [binary, "serve", str(self.conf), "--socket", self.path, *map(str, args)]
         self.log = SCRATCH / f"s{Sidecar.count}.log"
-        self.process = None
+        self.process, self.env = None, {**os.environ, **(env or {})}
         if start:
             self.start()
 
@@ -143,7 +143,8 @@ class Sidecar:
 
     def start(self, ready=True):
         with open(self.log, "a") as log:
-            self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, stderr=log, text=True,
+                                            env=self.env)
         if ready:
             line = self.process.stdout.readline()
             assert line.startswith("ready unix:"), self.log.read_text()

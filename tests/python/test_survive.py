@@ -1,0 +1,382 @@
+"""Engines that a record brings down, and what else must not end a run: the supervisor, the quarantine, the
+time limit, budgets, full disks and bad storage."""
+import io
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy")
+Image = pytest.importorskip("PIL.Image")
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import feed  # noqa: E402
+import headrace  # noqa: E402
+
+TRAPS = {"HEADRACE_TEST_DECODER": "1"}
+FIELDS = {"image": {"ops": [{"resize": 20}, {"center_crop": 16}]}}
+
+
+def jpeg(color):
+    out = io.BytesIO()
+    Image.new("RGB", (24, 24), color).save(out, "JPEG")
+    return out.getvalue()
+
+
+def trap(picture, how):
+    """The picture with a comment segment that springs one of the decoder's traps."""
+    text = b"HEADRACE-TEST:" + how.encode()
+    return picture[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + picture[2:]
+
+
+def make_dataset(name, records, traps):
+    """records pictures of a few colours; traps: record number -> what it does."""
+    pictures = [jpeg((i * 37 % 256, i * 91 % 256, i * 13 % 256)) for i in range(16)]
+    path = feed.SCRATCH / f"{name}.tar"
+    with tarfile.open(path, "w") as tar:
+        for i in range(records):
+            data = pictures[i % 16]
+            if i in traps:
+                data = trap(data, traps[i])
+            info = tarfile.TarInfo(f"{i:06}.jpg")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return feed.pack(name, path)
+
+
+def rows_of(loader):
+    """(records, valid, digest) of every batch of the run."""
+    rows = []
+    while True:
+        before = len(rows)
+        for batch in loader:
+            rows.append((batch.records.tolist(), batch.valid.tolist(), feed.digest(batch)))
+        if len(rows) == before:
+            return rows
+
+
+def quarantined(path):
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_records_that_crash_or_stall_a_decoder_cost_one_restart_each_and_nothing_else():
+    traps = {77: "crash", 1234: "abort", 2500: "hang", 4999: "crash", 5000: "overflow", 7777: "crash",
+             9000: "hang", 10003: "abort"}
+    dataset = make_dataset("traps", 10008, traps)
+    keys = feed.conf(dataset, fields=FIELDS, batch=72, epochs=1, last="keep", workers=2)
+    with headrace.Loader(keys) as loader:  # to this one they are pictures like others
+        want = rows_of(loader)
+    assert sum(len(records) for records, _, _ in want) == 10008
+    listed = feed.SCRATCH / "traps.jsonl"
+    with feed.Sidecar(keys, "--quarantine", listed, "--decode-limit", 0.5, env=TRAPS) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            got = rows_of(loader)
+            stats = loader.stats()
+        log = sidecar.log.read_text()
+    assert len(got) == len(want)
+    compared = 0
+    for (records, _, _), (told, valid, _) in zip(want, got):
+        assert all(valid)
+        for record, other in zip(records, told):
+            if record in traps:
+                assert other not in traps
+            else:
+                assert other == record
+                compared += 1
+    assert compared == 10000
+    assert log.count("another engine goes on") == len(traps), log
+    lines = quarantined(listed)
+    assert sorted(line["record"] for line in lines) == sorted(traps)
+    for line in lines:
+        assert line["code"] == "HR_E_CRASHED" and line["field"] == "image" and line["shard"]
+        assert line["key"] == f"{line['record']:06}"
+        assert ("time" in line["reason"]) == (traps[line["record"]] == "hang")
+    assert stats["bad_crashed"] >= 1 and stats["bad_records"] == len(traps)
+
+
+def test_a_substitute_is_the_same_after_a_restart_and_for_every_rank():
+    traps = {5: "crash", 40: "crash"}
+    dataset = make_dataset("few", 64, traps)
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none", bad_budget=0.5)
+
+    def run(world):
+        with feed.Sidecar(keys, env=TRAPS) as sidecar:
+            loaders = [headrace.Loader(sidecar.address, rank=r, world=world) for r in range(world)]
+            parts = [rows_of(loader) for loader in loaders]
+            for loader in loaders:
+                loader.close()
+        return [[r for part in parts for r in part[step][0]] for step in range(4)]
+
+    one = run(1)
+    assert run(1) == one and run(2) == one
+    assert [r for step in one for r in step if r not in traps] and one[0][5] != 5
+
+
+def test_a_record_that_gets_the_engine_killed_is_found_by_suspicion():
+    """As when decoding it takes more memory than there is: nobody says whose fault it was."""
+    dataset = make_dataset("killer", 256, {100: "kill"})
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none", workers=3)
+    listed = feed.SCRATCH / "killer.jsonl"
+    with feed.Sidecar(keys, "--quarantine", listed, env=TRAPS) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            rows = rows_of(loader)
+        log = sidecar.log.read_text()
+    records = [r for records, _, _ in rows for r in records]
+    assert [r for i, r in enumerate(records) if i != 100] == [i for i in range(256) if i != 100]
+    assert [line["record"] for line in quarantined(listed)] == [100]
+    assert log.count("goes on") == 3, log
+
+
+def test_masked_and_fatal_crashes():
+    dataset = make_dataset("mask", 64, {9: "crash"})
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none")
+    with feed.Sidecar({**keys, "bad_records": "mask"}, env=TRAPS) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            rows = rows_of(loader)
+    assert [i for i, ok in enumerate(rows[0][1]) if not ok] == [9]
+    with feed.Sidecar({**keys, "bad_records": "fail"}, env=TRAPS) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            with pytest.raises(headrace.CrashedError, match="crashed a decoder") as caught:
+                rows_of(loader)
+    assert caught.value.record == 9
+
+
+def test_a_private_trainer_sees_a_pause(monkeypatch):
+    monkeypatch.setenv("HEADRACE_TEST_DECODER", "1")
+    dataset = make_dataset("private", 640, {333: "crash", 500: "abort"})
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none", bad_budget=0.5)
+    with headrace.Loader(keys, timeout=20) as loader:
+        supervisor = feed.children()[0]
+        held = None
+        records = []
+        for batch in loader:
+            if held is None:
+                held, before = batch, feed.digest(batch)
+            records += batch.records.tolist()
+        assert feed.digest(held) == before
+        assert feed.children() == [supervisor]
+        assert [r for i, r in enumerate(records) if i not in (333, 500)] == [
+            i for i in range(640) if i not in (333, 500)]
+        held = batch = None
+    assert feed.children() == []
+
+
+def test_an_engine_that_is_killed_again_and_again_is_a_pause_each_time():
+    keys = feed.small(epochs=0)
+    with headrace.Loader(keys) as loader:
+        want = feed.take(loader, 120)
+    gaps, rows = [], []
+    with headrace.Loader(keys, timeout=20) as loader:
+        (supervisor,) = feed.children()
+        for kill in range(12):
+            (engine,) = feed.children(supervisor)
+            os.kill(engine, signal.SIGKILL)
+            for _ in range(10):  # what was ready is delivered, then it pauses
+                begin = time.monotonic()
+                rows += feed.take(loader, 1)
+                gaps.append(time.monotonic() - begin)
+        assert feed.children() == [supervisor]
+    assert rows == want
+    longest = sorted(gaps)[-12:]
+    print(f"pauses over a killed engine: median {longest[6]:.3f} s, longest {longest[-1]:.3f} s")
+    assert longest[-1] < 3
+
+
+def test_engines_that_do_nothing_but_die_end_the_run_with_a_clear_error():
+    dataset = feed.synth("images", 64, "--width", 96, "--height", 80)
+    with feed.Sidecar(feed.conf(dataset, fields=feed.IMAGE, batch=8)) as sidecar:
+        for _ in range(5):
+            engine = sidecar.engine
+            os.kill(engine, signal.SIGSEGV)
+            if not feed.eventually(lambda: feed.children(sidecar.pid) not in ([], [engine]), 6):
+                break
+        assert sidecar.process.wait(20) == 3
+    log = sidecar.log.read_text()
+    assert "died 5 times in a row" in log and "docs/recovery.md" in log, log
+    assert not os.path.exists(sidecar.path)
+
+
+def test_more_deaths_than_are_allowed_are_told_to_the_trainer():
+    keys = feed.small()
+    with feed.Sidecar(keys, "--max-restarts", 1) as sidecar:
+        with headrace.Loader(sidecar.address, timeout=20) as loader:
+            feed.take(loader, 2)
+            engine = sidecar.engine
+            os.kill(engine, signal.SIGKILL)
+            assert feed.eventually(lambda: feed.children(sidecar.pid) not in ([], [engine]))
+            feed.take(loader, 8)
+            os.kill(sidecar.engine, signal.SIGKILL)
+            with pytest.raises(headrace.CrashedError, match="died 2 times in ten minutes"):
+                feed.take(loader, 50)
+        assert sidecar.process.wait(10) == 3
+
+
+def test_the_engine_ends_with_its_supervisor():
+    with feed.Sidecar(feed.small()) as sidecar:
+        engine = sidecar.engine
+        sidecar.kill(signal.SIGKILL)
+        assert feed.eventually(lambda: feed.gone(engine), 5)
+
+
+def test_sigterm_to_the_whole_group_drains_once():
+    """As a service manager does it: engine and supervisor both get the signal."""
+    with feed.Sidecar(feed.small(), "--grace", 20) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            rows = feed.take(loader, 2)
+            os.kill(sidecar.engine, signal.SIGTERM)
+            os.kill(sidecar.pid, signal.SIGTERM)
+            rows += feed.take(loader, 10)
+        assert sidecar.process.wait(10) == 0
+        assert len(rows) == 12
+
+
+def test_no_supervise_is_one_process():
+    with feed.Sidecar(feed.small(), "--no-supervise") as sidecar:
+        assert feed.children(sidecar.pid) == []
+        with headrace.Loader(sidecar.address) as loader:
+            feed.take(loader, 3)
+        assert sidecar.kill(signal.SIGTERM) == 0
+        assert not os.path.exists(sidecar.path)
+
+
+def test_the_supervisor_is_small():
+    with feed.Sidecar(feed.small()) as sidecar:
+        text = Path(f"/proc/{sidecar.pid}/smaps_rollup").read_text()
+        private = sum(int(n) for n in re.findall(r"Private_Dirty: +(\d+) kB", text))
+        print(f"supervisor: {private} kB of its own")
+        if not os.environ.get("HEADRACE_BUILD", "").endswith("address"):
+            assert private < 2048
+
+
+# ---- budgets, disks, storage ----
+
+
+def damaged(name, records, bad):
+    """A dataset of which the payload of some records was overwritten."""
+    dataset = make_dataset(name, records, {})
+    shard = next(Path(dataset).glob("*.hrs"))
+    data = bytearray(shard.read_bytes())
+    at, places = 0, []
+    while (at := data.find(b"\xff\xd8\xff", at)) >= 0:
+        places.append(at)
+        at += 3
+    assert len(places) == records
+    for record in bad:
+        data[places[record] + 200] ^= 0xFF
+    shard.write_bytes(data)
+    return dataset
+
+
+def test_the_budget_s_end_names_every_culprit():
+    bad = list(range(10, 90, 2))
+    dataset = damaged("budget", 400, bad)
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none", bad_budget=0.05)
+    listed = feed.SCRATCH / "budget.jsonl"
+    with feed.Sidecar(keys, "--quarantine", listed) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            with pytest.raises(headrace.BudgetError, match=r"more than the budget of 20: \d+, \d+") as caught:
+                rows_of(loader)
+        log = sidecar.log.read_text()
+    assert str(listed) in str(caught.value)
+    told = {int(n) for line in re.findall(r"bad records:((?: \d+)+)", log) for n in line.split()}
+    lines = quarantined(listed)
+    assert len(told) == 21 and told <= set(bad)
+    assert {line["record"] for line in lines} >= told
+    assert {line["code"] for line in lines} == {"HR_E_CHECKSUM"}
+
+
+def test_many_bad_in_a_row_end_the_run():
+    dataset = damaged("row", 200, list(range(50, 200)))
+    keys = feed.conf(dataset, fields=FIELDS, batch=10, epochs=1, order="none", bad_budget=1,
+                     bad_consecutive=20, bad_records="mask", workers=1)
+    with headrace.Loader(keys) as loader:
+        with pytest.raises(headrace.BudgetError, match="20 samples in a row are bad"):
+            rows_of(loader)
+
+
+@pytest.mark.parametrize("full", ["/dev/full", "limit"])
+def test_a_full_disk_does_not_stop_feeding(full, tmp_path):
+    if full == "/dev/full" and not os.path.exists(full):
+        pytest.skip("no /dev/full here")
+    dataset = damaged("full" + full.strip("/").replace("/", "-"), 400, range(0, 40))
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=2, order="none", bad_budget=0.5, last="keep")
+    listed = Path(full if full != "limit" else tmp_path / "q.jsonl")
+
+    limit = 64 << 20  # room for shared memory, which counts too
+
+    def confine():
+        if full == "limit":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    if full == "limit":
+        with open(listed, "wb") as file:
+            file.truncate(limit - 100)
+    conf = feed.write_conf(tmp_path / "c.json", keys)
+    path = str(tmp_path / "s")
+    log = open("/dev/full", "w") if full == "/dev/full" else subprocess.DEVNULL
+    process = subprocess.Popen([feed.BIN, "serve", str(conf), "--socket", path, "--quarantine", str(listed)],
+                               stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=confine)
+    try:
+        assert process.stdout.readline().startswith("ready")
+        with headrace.Loader("unix:" + path) as loader:
+            rows = rows_of(loader)
+        assert sum(len(records) for records, _, _ in rows) == 800
+        assert all(all(valid) for _, valid, _ in rows)
+        if full == "limit":
+            assert listed.stat().st_size == limit
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_failing_storage_is_retried_and_changes_nothing():
+    keys = feed.small(records=256, epochs=1)
+    with headrace.Loader(keys) as loader:
+        want = rows_of(loader)
+    with feed.Sidecar(keys, "--fault", "seed=3,eio=0.2,short=0.2,stall=2s@5") as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            assert rows_of(loader) == want
+            stats = loader.stats()
+    assert stats["read_errors"] > 0 and stats["bad_samples"] == 0
+
+
+def test_flipped_bits_never_reach_a_batch():
+    keys = feed.small(records=256, epochs=1, bad_budget=0.5)
+    with headrace.Loader(keys) as loader:
+        clean = {}
+        for batch in loader:
+            for i, record in enumerate(batch.records):
+                clean[int(record)] = batch["image"][i].copy()
+    with feed.Sidecar(keys, "--fault", "seed=4,flip=0.2") as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            for batch in loader:
+                assert batch.valid.all()
+                for i, record in enumerate(batch.records):
+                    np.testing.assert_array_equal(batch["image"][i], clean[int(record)])
+            assert loader.stats()["bad_checksum"] > 0
+
+
+def test_damaged_records_are_substituted_the_same_way_on_every_rank_and_rerun():
+    dataset = damaged("flips", 320, range(3, 320, 7))
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, bad_budget=0.5)
+
+    def run(world):
+        with feed.Sidecar(keys) as sidecar:
+            loaders = [headrace.Loader(sidecar.address, rank=r, world=world) for r in range(world)]
+            parts = [rows_of(loader) for loader in loaders]
+            for loader in loaders:
+                loader.close()
+        return [[r for part in parts for r in part[step][0]] for step in range(20)]
+
+    one = run(1)
+    assert not {r for step in one for r in step} & set(range(3, 320, 7))
+    assert run(1) == one and run(2) == one and run(4) == one
