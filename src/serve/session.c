@@ -394,9 +394,11 @@ void hr_session_end(struct hr_session_host *host, struct hr_session *session)
 {
     if (session->consumer) {
         struct hr_stream_entry *entry = entry_of(host, session->stream);
-        hr_ring_detach(hr_stream_ring(session->stream), session->consumer);
+        /* First no more batches, then the slots: the trainer may still live and read what it holds or
+         * what is ready (we are the one that ends). */
         if (--entry->sessions == 0)
             hr_stream_pause(session->stream);
+        hr_ring_detach(hr_stream_ring(session->stream), session->consumer);
         hr_log(HR_LOG_INFO, "trainer %s (pid %d) of rank %u left; its leases are reclaimed",
                session->client, (int)session->peer_pid, entry->rank);
     }

@@ -238,6 +238,21 @@ def test_sigterm_to_the_whole_group_drains_once():
         assert len(rows) == 12
 
 
+def test_what_is_held_or_ready_stays_as_it_is_when_the_sidecar_ends():
+    keys = feed.small(slots=3)
+    with headrace.Loader(keys) as loader:
+        want = feed.take(loader, 5)
+    for _ in range(8):
+        with feed.Sidecar(keys) as sidecar, headrace.Loader(sidecar.address, timeout=0.2) as loader:
+            batches = iter(loader)
+            held = next(batches)
+            assert feed.eventually(lambda: loader.stats()["ready"] == 2)
+            sidecar.kill(signal.SIGINT)
+            rest = feed.take(loader, 2)  # still there, and what they were
+            assert [(held.epoch, held.step, feed.digest(held)), *rest] == want[:3]
+            held = None
+
+
 def test_no_supervise_is_one_process():
     with feed.Sidecar(feed.small(), "--no-supervise") as sidecar:
         assert feed.children(sidecar.pid) == []
