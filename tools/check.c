@@ -24,7 +24,8 @@ static const struct hr_opt opts[] = {
 const struct hr_command hr_command_check = {
     .name = "check",
     .summary = "check a pipeline file and show what it produces",
-    .description = "Parses CONF, opens its dataset, and plans both. Prints the arrays of a batch with "
+    .description = "Parses CONF, opens its datasets, evaluates its filters, and plans all. Prints what is "
+                   "kept of each dataset and its part of the mix, the arrays of a batch with "
                    "their types and shapes, the memory that the slots take, and the plan's digest. "
                    "An error names the file, line and column and what would fix it.",
     .args = args,
@@ -57,16 +58,43 @@ static void json_output(struct hr_buf *b, const struct hr_plan_output *o, uint32
     hr_json_close(b, '}');
 }
 
+/* In an epoch, on average of the source's share. */
+static double epoch_passes(const struct hr_plan *plan, uint32_t source)
+{
+    uint64_t total, share = hr_order_share_of(&plan->order, source, &total);
+
+    return (double)plan->order.epoch_samples * ((double)share / (double)total) /
+           (double)plan->sources.items[source].kept;
+}
+
+static void json_sources(struct hr_buf *b, const struct hr_plan *plan)
+{
+    hr_json_open(b, "sources", '[');
+    for (uint32_t i = 0; i < plan->sources.count; i++) {
+        const struct hr_source *source = &plan->sources.items[i];
+        uint64_t total, share = hr_order_share_of(&plan->order, i, &total);
+        hr_json_open(b, NULL, '{');
+        hr_json_str(b, "dataset", source->path);
+        hr_json_uint(b, "records", hr_dataset_record_count(source->dataset));
+        hr_json_uint(b, "kept", source->kept);
+        hr_json_double(b, "share", (double)share / (double)total);
+        hr_json_double(b, "passes_per_epoch", epoch_passes(plan, i));
+        hr_json_close(b, '}');
+    }
+    hr_json_close(b, ']');
+}
+
 static void print_json(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
-    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
     char hex[HR_DIGEST_HEX_BYTES];
 
     hr_json_open(b, NULL, '{');
     hr_json_str(b, "plan", hr_digest_hex(&plan->digest, hex));
-    hr_json_str(b, "dataset", hr_digest_hex(&dataset, hex));
-    hr_json_uint(b, "records", hr_dataset_record_count(plan->dataset));
+    hr_json_str(b, "dataset", hr_digest_hex(&plan->sources.digest, hex));
+    hr_json_uint(b, "records", plan->sources.kept);
+    hr_json_uint(b, "epoch_samples", plan->order.epoch_samples);
+    json_sources(b, plan);
     hr_json_uint(b, "batch", plan->order.spec.batch);
     hr_json_int(b, "world", world);
     hr_json_uint(b, "batch_per_rank", layout->capacity);
@@ -94,17 +122,38 @@ static void print_shape(struct hr_buf *b, const struct hr_plan_output *o, uint32
     hr_buf_add_str(b, "]");
 }
 
+/* Only where there is something to say: filters, several sources. */
+static void print_sources(struct hr_buf *b, const struct hr_plan *plan)
+{
+    char all[32], kept[32];
+
+    for (uint32_t i = 0; i < plan->sources.count; i++) {
+        const struct hr_source *source = &plan->sources.items[i];
+        uint64_t total, share = hr_order_share_of(&plan->order, i, &total);
+        if (plan->sources.count == 1 && !source->selection)
+            continue;
+        hr_buf_addf(b, "  %s: %s of %s records kept", source->path,
+                    hr_cli_format_count(source->kept, kept),
+                    hr_cli_format_count(hr_dataset_record_count(source->dataset), all));
+        if (plan->sources.count > 1)
+            hr_buf_addf(b, ", %.3f %% of the samples, %.3g passes an epoch",
+                        100 * (double)share / (double)total, epoch_passes(plan, i));
+        hr_buf_add_str(b, "\n");
+    }
+}
+
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
     char hex[HR_DIGEST_HEX_BYTES], a[32], c[32];
 
     hr_buf_addf(b, "%s records, %s steps an epoch, global batch %" PRIu64 "%s\n",
-                hr_cli_format_count(hr_dataset_record_count(plan->dataset), a),
+                hr_cli_format_count(plan->sources.kept, a),
                 hr_cli_format_count(hr_order_steps(&plan->order, 0), c), plan->order.spec.batch,
                 world > 1 ? "" : "");
     if (world > 1)
         hr_buf_addf(b, "%u samples for each of %" PRId64 " ranks\n", layout->capacity, world);
+    print_sources(b, plan);
     hr_buf_add_str(b, "\nfield                 type    dtype  layout  shape\n");
     for (uint32_t i = 0; i < plan->output_count; i++) {
         const struct hr_plan_output *o = &plan->outputs[i];

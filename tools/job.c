@@ -1,4 +1,4 @@
-/* Opens pipeline file, dataset and plan together. */
+/* Opens a pipeline file and its plan together. */
 #include "tools/job.h"
 
 #include <string.h>
@@ -27,12 +27,7 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 /* The rest, when job->conf is there. */
 static int open_rest(struct hr_job *job, struct hr_error *err)
 {
-    const struct hr_conf_dataset *d = &job->conf.datasets[0];
-    int ret = hr_dataset_open(d->path, NULL, &job->dataset, err);
-    if (ret < 0 && err && !err->file[0])
-        hr_error_at_file(err, job->conf.file, d->line, d->column);
-    if (ret == 0)
-        ret = hr_plan_create(&job->conf, job->dataset, &job->plan, err);
+    int ret = hr_plan_open(&job->conf, &job->plan, err);
     if (ret < 0)
         hr_job_close(job);
     return ret;
@@ -59,7 +54,6 @@ int hr_job_open_text(struct hr_job *job, const char *path, const char *text, siz
 void hr_job_close(struct hr_job *job)
 {
     hr_plan_destroy(job->plan);
-    hr_dataset_close(job->dataset);
     hr_conf_finish(&job->conf);
     *job = (struct hr_job){0};
 }

@@ -1,14 +1,12 @@
-/* What most commands begin with: a pipeline file, its dataset, and the plan of both. */
+/* What most commands begin with: a pipeline file and the plan of it and its datasets. */
 #ifndef HR_TOOLS_JOB_H
 #define HR_TOOLS_JOB_H
 
 #include "conf/conf.h"
 #include "pipeline/plan.h"
-#include "shards/dataset.h"
 
 struct hr_job {
     struct hr_conf conf;
-    struct hr_dataset *dataset;
     struct hr_plan *plan;
 };
 

@@ -1,12 +1,13 @@
-/* headrace order: which records each batch holds, from integers alone. A dataset is opened for its record
- * count only, and not even that with --records. */
+/* headrace order: which records each batch holds, from integers alone. Datasets are opened for their
+ * record counts and filters only, and not even that with --records. */
 #include "tools/headrace.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "conf/conf.h"
 #include "order/order.h"
-#include "shards/dataset.h"
+#include "pipeline/sources.h"
 #include "tools/job.h"
 
 /* Records named in one go; a line is printed piece by piece. */
@@ -35,7 +36,7 @@ static const struct hr_opt opts[] = {
     {"world", 'W', HR_OPT_INT, "W", offsetof(struct options, world), "number of ranks",
      .fallback = "1", .min = 1, .max = 4294967295},
     {"records", 0, HR_OPT_STR, "N", offsetof(struct options, records),
-     "plan for so many records, without a dataset"},
+     "plan for so many records each, or N,N..., without datasets"},
     HR_OPT_END,
 };
 
@@ -69,50 +70,24 @@ static bool parse_count(const char *text, uint64_t *out)
     return text[0] != 0;
 }
 
-static int count_records(const struct hr_conf *conf, uint64_t *records, struct hr_error *err)
+/* "N" or "N,N": one count for each source. */
+static bool parse_counts(const char *text, uint64_t *counts, uint32_t *count)
 {
-    struct hr_dataset *dataset;
+    char one[32];
 
-    if (conf->dataset_count != 1) {
-        hr_fail(err, HR_E_CONFIG, "a mixture of %d datasets is not possible yet", conf->dataset_count);
-        hr_error_at_file(err, conf->file, conf->datasets[1].line, conf->datasets[1].column);
-        hr_error_hint(err, "give one dataset");
-        return HR_E_CONFIG;
+    for (*count = 0; *count < HR_ORDER_MAX_SOURCES; text++) {
+        size_t bytes = strcspn(text, ",");
+        if (bytes >= sizeof(one))
+            return false;
+        memcpy(one, text, bytes);
+        one[bytes] = 0;
+        if (!parse_count(one, &counts[(*count)++]))
+            return false;
+        text += bytes;
+        if (!*text)
+            return true;
     }
-    int ret = hr_dataset_open(conf->datasets[0].path, NULL, &dataset, err);
-    if (ret < 0 && !err->file[0])
-        hr_error_at_file(err, conf->file, conf->datasets[0].line, conf->datasets[0].column);
-    if (ret < 0)
-        return ret;
-    *records = hr_dataset_record_count(dataset);
-    hr_dataset_close(dataset);
-    return 0;
-}
-
-static int plan_order(const struct hr_conf *conf, uint64_t records, struct hr_order *order,
-                      struct hr_error *err)
-{
-    static const enum hr_order_kind kinds[] = {[HR_CONF_ORDER_FULL] = HR_ORDER_FULL,
-                                               [HR_CONF_ORDER_WINDOW] = HR_ORDER_WINDOW,
-                                               [HR_CONF_ORDER_NONE] = HR_ORDER_NONE};
-    static const enum hr_last_rule lasts[] = {[HR_CONF_LAST_DROP] = HR_LAST_DROP,
-                                              [HR_CONF_LAST_PAD] = HR_LAST_PAD,
-                                              [HR_CONF_LAST_WRAP] = HR_LAST_WRAP,
-                                              [HR_CONF_LAST_KEEP] = HR_LAST_KEEP};
-    struct hr_order_spec spec = {
-        .kind = kinds[conf->order],
-        .last = lasts[conf->last],
-        .seed = conf->seed,
-        .record_count = records,
-        .batch = conf->batch,
-        .block_records = conf->window_block_records,
-        .open_blocks = conf->window_open_blocks,
-    };
-    int ret = hr_order_init(order, &spec, err);
-
-    if (ret < 0)
-        hr_error_at_file(err, conf->file, conf->batch_line, 0);
-    return ret;
+    return false;
 }
 
 static void add_records(struct hr_buf *out, const struct hr_order *order, struct hr_cursor cursor,
@@ -159,19 +134,27 @@ static int failed(const struct hr_error *err)
     return err->code == HR_E_NOT_FOUND ? HR_EXIT_USAGE : code;
 }
 
-static int run(const struct options *o, struct hr_cursor cursor, uint64_t count, uint64_t records)
+/* records: one count for each source, or one for all. */
+static int run(const struct options *o, struct hr_cursor cursor, uint64_t count, uint64_t *records,
+               uint32_t record_counts)
 {
+    uint32_t each = 1;
     struct hr_error err = HR_ERROR_INIT;
-    struct hr_order order;
+    struct hr_sources sources = {0};
+    struct hr_order order = {0};
     struct hr_conf conf;
 
     int ret = hr_job_load_conf(&conf, o->cli.args[0], &err);
     if (ret < 0)
         return failed(&err);
-    if (!o->records)
-        ret = count_records(&conf, &records, &err);
+    for (; record_counts == 1 && (int)each < conf.dataset_count && each < HR_ORDER_MAX_SOURCES; each++)
+        records[each] = records[0];
+    if (record_counts == 1)
+        record_counts = each;
+    ret = o->records ? hr_sources_assume(&conf, records, record_counts, &sources, &err)
+                     : hr_sources_open(&conf, &sources, &err);
     if (ret == 0)
-        ret = plan_order(&conf, records, &order, &err);
+        ret = hr_sources_order(&conf, &sources, &order, &err);
     uint64_t epochs = (uint64_t)conf.epochs;
     hr_conf_finish(&conf);
     if (ret == 0)
@@ -180,13 +163,17 @@ static int run(const struct options *o, struct hr_cursor cursor, uint64_t count,
         ret = hr_order_check_cursor(&order, cursor, &err);
     if (ret == HR_E_STATE)
         err.code = HR_E_USAGE; /* the step came from the command line */
-    return ret < 0 ? failed(&err) : print_batches(&order, cursor, count, epochs, o);
+    int code = ret < 0 ? failed(&err) : print_batches(&order, cursor, count, epochs, o);
+    hr_order_finish(&order);
+    hr_sources_finish(&sources);
+    return code;
 }
 
 int hr_tool_order(int argc, char **argv)
 {
+    uint64_t count, records[HR_ORDER_MAX_SOURCES];
+    uint32_t record_counts = 0;
     struct hr_cursor cursor;
-    uint64_t count, records = 0;
     struct options o;
 
     int code = hr_cli_parse(&hr_command_order, argc, argv, &o, sizeof(o));
@@ -198,7 +185,7 @@ int hr_tool_order(int argc, char **argv)
         return hr_cli_wrong(&hr_command_order, "--step '%s' is not a count", o.step);
     if (!parse_count(o.count, &count))
         return hr_cli_wrong(&hr_command_order, "--count '%s' is not a count", o.count);
-    if (o.records && !parse_count(o.records, &records))
+    if (o.records && !parse_counts(o.records, records, &record_counts))
         return hr_cli_wrong(&hr_command_order, "--records '%s' is not a count", o.records);
-    return run(&o, cursor, count, records);
+    return run(&o, cursor, count, records, record_counts);
 }

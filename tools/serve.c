@@ -132,13 +132,13 @@ static void say_ready(const struct options *o, const struct hr_job *job, struct 
                       bool again)
 {
     char plan[HR_DIGEST_HEX_BYTES], dataset[HR_DIGEST_HEX_BYTES];
-    struct hr_digest digest = hr_dataset_digest(job->dataset);
     struct hr_engine *engine = hr_server_engine(server);
 
     if (!o->socket || again)
         return; /* a private trainer learns it from the socket */
     printf("ready unix:%s records=%llu dataset=%s plan=%s workers=%d\n", o->socket,
-           (unsigned long long)hr_dataset_record_count(job->dataset), hr_digest_hex(&digest, dataset),
+           (unsigned long long)job->plan->sources.kept,
+           hr_digest_hex(&job->plan->sources.digest, dataset),
            hr_digest_hex(&job->plan->digest, plan), hr_engine_worker_count(engine));
     fflush(stdout);
     hr_log(HR_LOG_INFO, "%s", hr_engine_reader_reason(engine));

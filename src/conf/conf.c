@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "conf/fields.h"
+#include "conf/filter.h"
 #include "conf/tree.h"
 
 enum { MAX_DATASETS = 256 };
@@ -170,24 +171,60 @@ static int read_path(const struct reader *r, const char *key, const struct node 
     return 0;
 }
 
-static int read_source(const struct reader *r, const struct node *value,
-                       struct hr_conf_dataset *dataset)
+/* The expression itself is checked too, so that it fails where it stands. */
+static int read_where(const struct reader *r, const char *key, const struct node *value,
+                      struct hr_conf_where *where)
 {
-    static const char *const keys[] = {"path", "weight"};
+    struct hr_filter *filter;
+    struct hr_arg arg;
+    int ret = scalar_of(r, key, value, HR_ARG_STR, "a filter", &arg);
 
+    if (ret < 0)
+        return ret;
+    *where = (struct hr_conf_where){.text = arg.text, .line = value->line, .column = value->column};
+    if (value->verbatim)
+        where->first_column = value->column + value->quoted;
+    ret = hr_filter_parse(arg.text, &filter, r->err);
+    if (ret < 0) {
+        hr_conf_where_failed(r->conf, where, r->err);
+        return ret;
+    }
+    hr_filter_destroy(filter);
+    return 0;
+}
+
+static int read_source_key(const struct reader *r, const struct child *c,
+                           struct hr_conf_dataset *dataset, const struct node **weight,
+                           const struct node **repeats)
+{
+    static const char *const keys[] = {"path", "weight", "repeats", "where"};
+    const char *key = c->key->text;
+
+    if (strcmp(key, "path") == 0)
+        return read_path(r, key, c->value, dataset);
+    if (strcmp(key, "where") == 0)
+        return read_where(r, key, c->value, &dataset->where);
+    if (strcmp(key, "weight") == 0) {
+        *weight = c->value;
+        return read_number(r, key, c->value, 0, 1e9, "above 0 and at most 1e9", &dataset->weight);
+    }
+    if (strcmp(key, "repeats") == 0) {
+        *repeats = c->value;
+        return read_count(r, key, c->value, 1, UINT64_C(1) << 32, &dataset->repeats);
+    }
+    return unknown_key(r, c->key, "a dataset has", keys, HR_ARRAY_SIZE(keys));
+}
+
+static int read_source(const struct reader *r, const struct node *value,
+                       struct hr_conf_dataset *dataset, const struct node **weight,
+                       const struct node **repeats)
+{
     *dataset =
         (struct hr_conf_dataset){.weight = 1, .line = value->line, .column = value->column};
     if (value->kind != NODE_MAP)
         return read_path(r, "dataset", value, dataset);
     for (const struct child *c = value->first; c; c = c->next) {
-        int ret;
-        if (strcmp(c->key->text, "path") == 0)
-            ret = read_path(r, "path", c->value, dataset);
-        else if (strcmp(c->key->text, "weight") == 0)
-            ret = read_number(r, "weight", c->value, 0, 1e9, "above 0 and at most 1e9",
-                              &dataset->weight);
-        else
-            ret = unknown_key(r, c->key, "a dataset has", keys, HR_ARRAY_SIZE(keys));
+        int ret = read_source_key(r, c, dataset, weight, repeats);
         if (ret < 0)
             return ret;
     }
@@ -196,10 +233,28 @@ static int read_source(const struct reader *r, const struct node *value,
     return 0;
 }
 
+/* Sources are mixed by weights or by repeats, not by both. */
+static int settle_repeats(const struct reader *r, const struct node *weight,
+                          const struct node *repeats)
+{
+    if (!repeats)
+        return 0;
+    if (weight) {
+        hr_conf_fail(r->err, r->conf->file, weight, "'weight' where a dataset has 'repeats'");
+        hr_error_hint(r->err, "datasets are mixed by weights or by repeats, not by both");
+        return HR_E_CONFIG;
+    }
+    for (int i = 0; i < r->conf->dataset_count; i++)
+        if (r->conf->datasets[i].repeats == 0)
+            r->conf->datasets[i].repeats = 1;
+    return 0;
+}
+
 static int read_dataset(const struct reader *r, const char *key, const struct node *value)
 {
     struct hr_conf *conf = r->conf;
-    int count = value->kind == NODE_LIST ? value->child_count : 1;
+    int count = value->kind == NODE_LIST ? value->child_count : 1, ret = 0;
+    const struct node *weight = NULL, *repeats = NULL;
 
     if (count == 0 || count > MAX_DATASETS)
         return hr_conf_fail(r->err, conf->file, value, "'%s' lists %d; it must be 1 to %d", key,
@@ -209,14 +264,45 @@ static int read_dataset(const struct reader *r, const char *key, const struct no
         return out_of_memory(r);
     if (value->kind != NODE_LIST) {
         conf->dataset_count = 1;
-        return read_source(r, value, conf->datasets);
+        ret = read_source(r, value, conf->datasets, &weight, &repeats);
+        return ret < 0 ? ret : settle_repeats(r, weight, repeats);
     }
     for (const struct child *c = value->first; c; c = c->next) {
-        int ret = read_source(r, c->value, &conf->datasets[conf->dataset_count++]);
+        ret = read_source(r, c->value, &conf->datasets[conf->dataset_count++], &weight, &repeats);
         if (ret < 0)
             return ret;
     }
-    return 0;
+    return settle_repeats(r, weight, repeats);
+}
+
+static int read_top_where(const struct reader *r, const char *key, const struct node *value)
+{
+    return read_where(r, key, value, &r->conf->where);
+}
+
+static int read_stop(const struct reader *r, const char *key, const struct node *value)
+{
+    static const char *const choices[] = {"all_exhausted", "first_exhausted", "steps", NULL};
+    const struct node *word = value;
+    int choice, ret;
+
+    if (value->kind == NODE_MAP && value->child_count == 1)
+        word = value->first->key;
+    ret = read_choice(r, key, word, choices, &choice);
+    if (ret < 0)
+        return ret;
+    r->conf->stop = (enum hr_conf_stop)choice;
+    r->conf->stop_line = value->line;
+    if (choice == HR_CONF_STOP_STEPS && word == value) {
+        hr_conf_fail(r->err, r->conf->file, word, "'steps' needs a number");
+        hr_error_hint(r->err, "write 'stop: {steps: 1000}'");
+        return HR_E_CONFIG;
+    }
+    if (word == value)
+        return 0;
+    if (choice != HR_CONF_STOP_STEPS)
+        return hr_conf_fail(r->err, r->conf->file, word, "'%s' takes no arguments", word->text);
+    return read_count(r, "steps", value->first->value, 1, UINT64_C(1) << 40, &r->conf->stop_steps);
 }
 
 /* The one value that may need all of 64 bits. */
@@ -413,6 +499,8 @@ static const struct key {
     int (*read)(const struct reader *r, const char *key, const struct node *value);
 } keys[] = {
     {"dataset", read_dataset},
+    {"where", read_top_where},
+    {"stop", read_stop},
     {"seed", read_seed},
     {"batch", read_batch},
     {"order", read_order},
@@ -436,7 +524,8 @@ static const char *const synonyms[][2] = {
     {"drop_last", "last"},     {"num_workers", "workers"}, {"threads", "workers"},
     {"prefetch", "slots"},     {"prefetch_factor", "slots"}, {"path", "dataset"},
     {"data", "dataset"},       {"datasets", "dataset"},   {"columns", "fields"},
-    {"features", "fields"},    {"on_error", "bad_records"},
+    {"features", "fields"},    {"on_error", "bad_records"}, {"filter", "where"},
+    {"stopping_strategy", "stop"},
 };
 
 static int unknown_top_key(const struct reader *r, const struct node *key)
@@ -561,6 +650,23 @@ void hr_conf_finish(struct hr_conf *conf)
         hr_conf_release(conf->memory);
     hr_free(conf->memory);
     *conf = (struct hr_conf){0};
+}
+
+void hr_conf_where_failed(const struct hr_conf *conf, const struct hr_conf_where *where,
+                          struct hr_error *err)
+{
+    char text[sizeof(err->text)];
+
+    if (!err)
+        return;
+    if (where->first_column || err->column == 0) {
+        int column = where->first_column + err->column - 1;
+        hr_error_at_file(err, conf->file, where->line, err->column ? column : where->column);
+        return;
+    }
+    snprintf(text, sizeof(text), "%.320s (character %d of the filter)", err->text, err->column);
+    memcpy(err->text, text, sizeof(text));
+    hr_error_at_file(err, conf->file, where->line, where->column);
 }
 
 const struct hr_call *hr_conf_field_table(const struct hr_conf_field *field, const char *key)

@@ -12,9 +12,20 @@ enum hr_conf_last { HR_CONF_LAST_DROP, HR_CONF_LAST_PAD, HR_CONF_LAST_WRAP, HR_C
 enum hr_conf_bad { HR_CONF_BAD_SUBSTITUTE, HR_CONF_BAD_MASK, HR_CONF_BAD_FAIL };
 enum hr_conf_io { HR_CONF_IO_AUTO, HR_CONF_IO_CACHED, HR_CONF_IO_DIRECT };
 
+enum hr_conf_stop { HR_CONF_STOP_ALL_EXHAUSTED, HR_CONF_STOP_FIRST_EXHAUSTED, HR_CONF_STOP_STEPS };
+
+/* A filter expression and where it was written (conf/filter.h). */
+struct hr_conf_where {
+    const char *text; /* NULL = none */
+    int line, column;
+    int first_column; /* of the text's first character, when it lies in the file as it is; else 0 */
+};
+
 struct hr_conf_dataset {
     const char *path;
-    double weight; /* 1 when absent */
+    double weight;    /* 1 when absent */
+    uint64_t repeats; /* 0 when absent; when any source has it, 1 for the others */
+    struct hr_conf_where where;
     int line, column;
 };
 
@@ -32,6 +43,9 @@ struct hr_conf {
     const char *file; /* as given, or "<config>" for text */
     struct hr_conf_dataset *datasets;
     int dataset_count;
+    struct hr_conf_where where; /* for all datasets, beside their own */
+    enum hr_conf_stop stop;     /* of weighted datasets */
+    uint64_t stop_steps;
     uint64_t seed;
     uint64_t batch;
     enum hr_conf_order order;
@@ -47,7 +61,7 @@ struct hr_conf {
     uint64_t read_ahead_bytes;  /* bytes in flight; 0 = auto */
     double storage_deadline_s;  /* default 60 */
     int64_t epochs;             /* 0 = without end */
-    int batch_line, seed_line;  /* where they were written, for errors found later; 0 = default */
+    int batch_line, seed_line, stop_line; /* where they were written, for errors found later; 0 = default */
     struct hr_conf_field *fields; /* none given: every field of the dataset, with defaults */
     int field_count;
     struct hr_conf_private *memory; /* owns all strings and arrays */
@@ -62,6 +76,11 @@ int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_co
 int hr_conf_load_text(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
                       struct hr_error *err) HR_MUST_CHECK;
 void hr_conf_finish(struct hr_conf *conf);
+
+/* Turns the column that a filter's error names (hr_filter_parse, hr_filter_bind) into a place in the
+ * file. */
+void hr_conf_where_failed(const struct hr_conf *conf, const struct hr_conf_where *where,
+                          struct hr_error *err);
 
 /* The table of that key, or NULL. */
 const struct hr_call *hr_conf_field_table(const struct hr_conf_field *field, const char *key);

@@ -246,6 +246,18 @@ static bool end_collection(struct builder *b)
     return true;
 }
 
+/* Then a character of the text is a column of the file. */
+static bool is_verbatim(struct fy_token *token, const char *text)
+{
+    const struct fy_mark *start = token ? fy_token_start_mark(token) : NULL;
+    const struct fy_mark *end = token ? fy_token_end_mark(token) : NULL;
+    int characters = 0;
+
+    for (; *text; text++)
+        characters += ((unsigned char)*text & 0xc0) != 0x80;
+    return start && end && start->line == end->line && end->column - start->column == characters;
+}
+
 static bool add_scalar(struct builder *b, const struct fy_event *event)
 {
     struct fy_token *value = event->scalar.value;
@@ -256,6 +268,7 @@ static bool add_scalar(struct builder *b, const struct fy_event *event)
         return false;
     node->text = token_text(b, value);
     node->quoted = value && fy_token_scalar_style(value) != FYSS_PLAIN;
+    node->verbatim = node->text && is_verbatim(value, node->text);
     return node->text && attach(b, node);
 }
 

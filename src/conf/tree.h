@@ -27,6 +27,7 @@ enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAP };
 struct node {
     enum node_kind kind;
     bool quoted;        /* scalar: never a number, boolean or null */
+    bool verbatim;      /* scalar: lies in the file as it is, on one line, without escapes */
     bool open;          /* while its children are being read */
     int line, column;
     uint32_t expanded;  /* nodes below and with it, aliases expanded */

@@ -16,12 +16,17 @@
 
 enum { SET_SLOTS = 1 << 16, SET_MOST = SET_SLOTS / 2, MIN_RECORDS = 16, IDS_PER_LINE = 32 };
 
+struct known {
+    uint64_t mark; /* record + 1; 0 = free */
+    uint32_t source;
+};
+
 struct hr_bad {
     const struct hr_plan *plan;
     pthread_mutex_t lock; /* everything below but row */
-    uint64_t *set;        /* open addressing, record + 1; full set: no more are told apart */
+    struct known *set;    /* open addressing; full set: no more are told apart */
     uint64_t set_used;
-    uint64_t *order;      /* [SET_MOST] the same records as they came; pages are touched as it grows */
+    struct known *order;  /* [SET_MOST] the same records as they came; pages are touched as it grows */
     struct hr_bad_stats stats;
     const char *quarantine_path; /* borrowed */
     int quarantine_fd;
@@ -30,34 +35,38 @@ struct hr_bad {
 };
 
 /* True when the record was not in the set yet. */
-static bool insert(struct hr_bad *bad, uint64_t record)
+static bool insert(struct hr_bad *bad, uint32_t source, uint64_t record)
 {
-    uint64_t at = (record * UINT64_C(0x9e3779b97f4a7c15)) >> 48;
+    uint64_t at = ((record + ((uint64_t)source << 40)) * UINT64_C(0x9e3779b97f4a7c15)) >> 48;
+    struct known new = {.mark = record + 1, .source = source};
 
     if (bad->set_used >= SET_MOST)
         return false;
     for (;; at++) {
-        uint64_t *slot = &bad->set[at % SET_SLOTS];
-        if (*slot == record + 1)
+        struct known *slot = &bad->set[at % SET_SLOTS];
+        if (slot->mark == new.mark && slot->source == source)
             return false;
-        if (*slot == 0) {
-            *slot = record + 1;
-            bad->order[bad->set_used++] = record;
+        if (slot->mark == 0) {
+            *slot = new;
+            bad->order[bad->set_used++] = new;
             return true;
         }
     }
 }
 
-static void list_in_quarantine(struct hr_bad *bad, uint64_t record, const struct hr_error *why)
+static void list_in_quarantine(struct hr_bad *bad, uint32_t source, uint64_t record,
+                               const struct hr_error *why)
 {
+    const struct hr_source *from = &bad->plan->sources.items[source];
     struct hr_buf line = {0};
     struct hr_error err;
     uint32_t key_bytes;
 
     if (bad->quarantine_fd < 0 || bad->quarantine_failed)
         return;
-    const char *key = hr_dataset_key(bad->plan->dataset, record, &key_bytes);
+    const char *key = hr_dataset_key(from->dataset, record, &key_bytes);
     hr_json_open(&line, NULL, '{');
+    hr_json_str(&line, "dataset", from->path);
     hr_json_uint(&line, "record", record);
     hr_json_strn(&line, "key", key, key_bytes);
     hr_json_str(&line, "shard", why->file);
@@ -76,23 +85,26 @@ static void list_in_quarantine(struct hr_bad *bad, uint64_t record, const struct
     hr_buf_finish(&line);
 }
 
+/* The recorder outlives these datasets' reading: it is checked like anything from outside. */
+static bool is_of_plan(const struct hr_plan *plan, const struct hr_culprit *c)
+{
+    return c->source < plan->sources.count &&
+           c->record < hr_dataset_record_count(hr_plan_dataset(plan, c->source));
+}
+
 void hr_culprit_error(const struct hr_plan *plan, const struct hr_culprit *c, struct hr_error *err)
 {
-    const struct hr_dataset *dataset = plan->dataset;
     const char *field = NULL;
-    uint64_t local;
 
     if (c->signal)
         hr_fail(err, HR_E_CRASHED, "crashed a decoder (%s)", strsignal(c->signal));
     else
         hr_fail(err, HR_E_CRASHED, "crashed a decoder: it did not come to an end in time");
-    /* The recorder outlives this dataset's reading: it is checked like anything from outside. */
-    if (c->record >= hr_dataset_record_count(dataset))
+    if (!is_of_plan(plan, c))
         return;
     if (c->field < plan->field_count)
-        field = hr_dataset_schema(dataset)->fields[plan->fields[c->field].schema_idx].name;
-    uint32_t shard = hr_dataset_shard_of(dataset, c->record, &local);
-    hr_error_at_value(err, hr_dataset_shard_info(dataset, shard)->name, c->record, field, -1);
+        field = plan->fields[c->field].name;
+    hr_sources_error_at(&plan->sources, c->source, c->record, field, -1, err);
 }
 
 static void take_culprits(struct hr_bad *bad, struct hr_flight *flight)
@@ -101,16 +113,16 @@ static void take_culprits(struct hr_bad *bad, struct hr_flight *flight)
 
     for (uint32_t i = 0; i < flight->culprit_count; i++) {
         struct hr_culprit *c = &flight->culprits[i];
-        if (c->record >= hr_dataset_record_count(bad->plan->dataset))
+        if (!is_of_plan(bad->plan, c))
             continue;
-        if (insert(bad, c->record))
+        if (insert(bad, c->source, c->record))
             bad->stats.records++;
         if (c->listed)
             continue;
         c->listed = 1;
         hr_culprit_error(bad->plan, c, &why);
         hr_log_error(HR_LOG_WARN, "bad record, quarantined", &why);
-        list_in_quarantine(bad, c->record, &why);
+        list_in_quarantine(bad, c->source, c->record, &why);
     }
 }
 
@@ -181,18 +193,30 @@ static void count(struct hr_bad_stats *stats, int code)
         stats->other++;
 }
 
+/* "RECORD", or "SOURCE:RECORD" where there are several. Returns the length. */
+static size_t name_known(const struct hr_bad *bad, uint64_t i, char *text, size_t bytes)
+{
+    const struct known *k = &bad->order[i];
+
+    if (bad->plan->sources.count > 1)
+        return (size_t)snprintf(text, bytes, "%" PRIu32 ":%" PRIu64, k->source, k->mark - 1);
+    return (size_t)snprintf(text, bytes, "%" PRIu64, k->mark - 1);
+}
+
 /* All of them, for whoever has to look at what a run stumbled over. */
 static void log_all(struct hr_bad *bad)
 {
-    char line[IDS_PER_LINE * 22];
+    char line[IDS_PER_LINE * 34];
 
     if (bad->listed_all)
         return;
     bad->listed_all = true;
     for (uint64_t i = 0; i < bad->set_used;) {
         size_t n = 0;
-        for (uint64_t end = hr_min_u64(i + IDS_PER_LINE, bad->set_used); i < end; i++)
-            n += (size_t)snprintf(line + n, sizeof(line) - n, " %" PRIu64, bad->order[i]);
+        for (uint64_t end = hr_min_u64(i + IDS_PER_LINE, bad->set_used); i < end; i++) {
+            line[n++] = ' ';
+            n += name_known(bad, i, line + n, sizeof(line) - n);
+        }
         hr_log(HR_LOG_ERROR, "bad records:%s", line);
     }
 }
@@ -204,8 +228,10 @@ static void name_some(const struct hr_bad *bad, char *list, size_t list_bytes)
     uint64_t i = 0;
 
     list[0] = 0;
-    for (; i < bad->set_used && n + 56 < list_bytes; i++)
-        n += (size_t)snprintf(list + n, list_bytes - n, "%s%" PRIu64, i ? ", " : "", bad->order[i]);
+    for (; i < bad->set_used && n + 68 < list_bytes; i++) {
+        n += (size_t)snprintf(list + n, list_bytes - n, "%s", i ? ", " : "");
+        n += name_known(bad, i, list + n, list_bytes - n);
+    }
     if (i < bad->set_used)
         snprintf(list + n, list_bytes - n, " and %" PRIu64 " more, see the log", bad->set_used - i);
 }
@@ -213,7 +239,7 @@ static void name_some(const struct hr_bad *bad, char *list, size_t list_bytes)
 static int over_budget(struct hr_bad *bad, uint64_t row, struct hr_error *err)
 {
     const struct hr_plan *plan = bad->plan;
-    double share = plan->bad_budget * (double)hr_dataset_record_count(plan->dataset);
+    double share = plan->bad_budget * (double)plan->sources.kept;
     double most = share > MIN_RECORDS ? share : MIN_RECORDS;
     char list[300];
 
@@ -234,7 +260,7 @@ static int over_budget(struct hr_bad *bad, uint64_t row, struct hr_error *err)
     return HR_E_BUDGET;
 }
 
-int hr_bad_note(struct hr_bad *bad, uint64_t record, const struct hr_error *why,
+int hr_bad_note(struct hr_bad *bad, uint32_t source, uint64_t record, const struct hr_error *why,
                 struct hr_error *err)
 {
     uint64_t row = 1 + atomic_fetch_add_explicit(&bad->row, 1, memory_order_relaxed);
@@ -243,10 +269,10 @@ int hr_bad_note(struct hr_bad *bad, uint64_t record, const struct hr_error *why,
     int depth = hr_mem_steady_pause();
     pthread_mutex_lock(&bad->lock);
     count(&bad->stats, why->code);
-    if (insert(bad, record)) {
+    if (insert(bad, source, record)) {
         bad->stats.records++;
         hr_log_error(HR_LOG_WARN, "bad record", why);
-        list_in_quarantine(bad, record, why);
+        list_in_quarantine(bad, source, record, why);
     }
     ret = over_budget(bad, row, err);
     pthread_mutex_unlock(&bad->lock);

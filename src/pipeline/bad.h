@@ -23,7 +23,7 @@ void hr_culprit_error(const struct hr_plan *plan, const struct hr_culprit *culpr
 /* Notes one occurrence. 0, or HR_E_BUDGET with the culprits when a budget is used up: distinct bad
  * records exceed max(16, bad_budget x records), or bad_consecutive samples failed in a row. The error
  * names as many records as fit in a line; the log has them all. */
-int hr_bad_note(struct hr_bad *bad, uint64_t record, const struct hr_error *why,
+int hr_bad_note(struct hr_bad *bad, uint32_t source, uint64_t record, const struct hr_error *why,
                 struct hr_error *err) HR_MUST_CHECK;
 /* A sample went well: ends a row of failures. Cheap when there is none. */
 void hr_bad_note_good(struct hr_bad *bad);

@@ -28,8 +28,7 @@ static uint64_t choose_arena(const struct hr_engine *e)
     uint64_t wanted = e->options.read_ahead_bytes;
 
     if (!wanted) {
-        uint64_t mean = hr_dataset_bytes(e->plan->dataset) /
-                        (hr_dataset_record_count(e->plan->dataset) + 1);
+        uint64_t mean = e->plan->sources.bytes / (e->plan->sources.record_count + 1);
         wanted = hr_min_u64(hr_max_u64(mean * 512, arena_small_bytes), arena_default_bytes);
     }
     return hr_max_u64(wanted, least);
@@ -37,19 +36,18 @@ static uint64_t choose_arena(const struct hr_engine *e)
 
 static int open_files(struct hr_engine *e, struct hr_error *err)
 {
-    const struct hr_dataset *dataset = e->plan->dataset;
+    const struct hr_sources *sources = &e->plan->sources;
 
-    e->file_count = hr_dataset_shard_count(dataset);
+    e->file_count = sources->file_count;
     e->files = hr_alloc_zero(e->file_count, sizeof(*e->files));
     if (!e->files)
         return hr_fail(err, HR_E_NOMEM, "no memory for %u shards", e->file_count);
     for (uint32_t i = 0; i < e->file_count; i++)
         e->files[i].fd = e->files[i].direct_fd = -1;
-    e->direct = hr_io_choose_direct(e->options.io, hr_dataset_bytes(dataset),
-                                    hr_io_available_bytes());
+    e->direct = hr_io_choose_direct(e->options.io, sources->bytes, hr_io_available_bytes());
     for (uint32_t i = 0; i < e->file_count; i++) {
         struct hr_shard_file *f = &e->files[i];
-        int ret = hr_io_open_file(hr_dataset_shard_path(dataset, i), e->direct, &f->fd,
+        int ret = hr_io_open_file(hr_sources_file_path(sources, i), e->direct, &f->fd,
                                   &f->direct_fd, &f->direct_align, err);
         if (ret < 0)
             return ret;
@@ -91,6 +89,9 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
     if (!e->workers)
         return hr_fail(err, HR_E_NOMEM, "no memory for %d workers", count);
     memset(e->workers, 0, (size_t)count * sizeof(*e->workers));
+    e->by_source = hr_alloc_zero(e->plan->sources.count, sizeof(*e->by_source));
+    if (!e->by_source)
+        return hr_fail(err, HR_E_NOMEM, "no memory for statistics");
     for (int i = 0; i < count; i++) {
         struct hr_worker *w = &e->workers[i];
         w->engine = e;
@@ -102,6 +103,7 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
         w->finisher.no_decode = e->options.no_decode;
         w->finisher.no_checksum = e->options.no_checksum;
         w->finisher.timed = e->options.timed;
+        w->finisher.by_source = e->by_source;
     }
     return 0;
 }
@@ -215,6 +217,7 @@ void hr_engine_destroy(struct hr_engine *e)
     for (int i = 0; i < e->worker_count; i++)
         hr_finisher_finish(&e->workers[i].finisher);
     hr_free(e->workers);
+    hr_free((void *)e->by_source);
     for (uint32_t i = 0; e->files && i < e->file_count; i++) {
         hr_fd_close(&e->files[i].fd);
         hr_fd_close(&e->files[i].direct_fd);
@@ -376,4 +379,33 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
         st->decoded_bytes += get(&w->decoded_bytes);
     }
     hr_bad_stats(e->bad, &st->bad);
+}
+
+uint64_t hr_engine_source_samples(struct hr_engine *e, uint32_t source)
+{
+    return get(&e->by_source[source]);
+}
+
+void hr_engine_sources_json(struct hr_engine *e, struct hr_buf *buf, uint32_t most)
+{
+    const struct hr_sources *sources = &e->plan->sources;
+    uint64_t samples = 0, total;
+
+    for (uint32_t i = 0; i < sources->count; i++)
+        samples += hr_engine_source_samples(e, i);
+    hr_json_open(buf, "sources", '[');
+    for (uint32_t i = 0; i < sources->count && i < most; i++) {
+        const char *path = sources->items[i].path;
+        size_t bytes = strlen(path);
+        uint64_t own = hr_engine_source_samples(e, i);
+        uint64_t share = hr_order_share_of(&e->plan->order, i, &total);
+        hr_json_open(buf, NULL, '{');
+        hr_json_str(buf, "dataset", path + (bytes > 64 ? bytes - 64 : 0));
+        hr_json_uint(buf, "records", sources->items[i].kept);
+        hr_json_uint(buf, "samples", own);
+        hr_json_double(buf, "share", samples ? (double)own / (double)samples : 0);
+        hr_json_double(buf, "asked", (double)share / (double)total);
+        hr_json_close(buf, '}');
+    }
+    hr_json_close(buf, ']');
 }

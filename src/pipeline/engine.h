@@ -7,6 +7,7 @@
 #ifndef HR_PIPELINE_ENGINE_H
 #define HR_PIPELINE_ENGINE_H
 
+#include "base/buf.h"
 #include "io/io.h"
 #include "order/state.h"
 #include "pipeline/bad.h"
@@ -76,5 +77,9 @@ struct hr_engine_stats {
     struct hr_bad_stats bad;
 };
 void hr_engine_stats(struct hr_engine *engine, struct hr_engine_stats *stats);
+/* Samples delivered of one source. */
+uint64_t hr_engine_source_samples(struct hr_engine *engine, uint32_t source);
+/* "sources": the realised mix, of at most so many sources, as a member of the object being written. */
+void hr_engine_sources_json(struct hr_engine *engine, struct hr_buf *buf, uint32_t most);
 
 #endif

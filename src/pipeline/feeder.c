@@ -47,17 +47,14 @@ static void sample_ready(struct hr_engine *e, struct hr_sample *s)
 static void sample_read(struct hr_engine *e, struct hr_sample *s)
 {
     struct hr_error err;
-    uint64_t local;
 
     if (s->io_error == 0) {
         sample_ready(e, s);
         return;
     }
     hr_sample_drop_buffers(s);
-    uint32_t shard = hr_dataset_shard_of(e->plan->dataset, s->record, &local);
     hr_fail(&err, s->io_error, "the shard's file ends before this record's bytes");
-    hr_error_at_value(&err, hr_dataset_shard_info(e->plan->dataset, shard)->name, s->record, NULL,
-                      -1);
+    hr_sources_error_at(&e->plan->sources, s->place.source, s->record, NULL, -1, &err);
     sample_bad(e, s, &err);
 }
 
@@ -115,12 +112,11 @@ static void submit_backlog(struct hr_engine *e)
 static void storage_failed(struct hr_engine *e, struct hr_read *r)
 {
     struct hr_error err;
-    const struct hr_dataset *dataset = e->plan->dataset;
 
     hr_fail_errno(&err, r->request.sys_errno ? r->request.sys_errno : 5,
                   "storage failed for %.0f s and %u tries", e->plan->storage_deadline_s, r->tries);
     err.code = HR_E_IO;
-    hr_error_at_value(&err, hr_dataset_shard_path(dataset, (uint32_t)r->request.file), HR_NO_RECORD,
+    hr_error_at_value(&err, hr_sources_file_path(&e->plan->sources, (uint32_t)r->request.file), HR_NO_RECORD,
                       NULL, (int64_t)r->request.off);
     hr_error_hint(&err, "see the kernel log of this machine; storage_deadline sets how long to try");
     hr_stream_fail(r->batch->stream, &err);
@@ -137,7 +133,7 @@ static bool try_later(struct hr_engine *e, struct hr_read *r)
         r->give_up_ns = now + (uint64_t)(e->plan->storage_deadline_s * 1e9);
         hr_log(HR_LOG_WARN, "read of %u bytes at offset %" PRIu64 " of '%s' failed: %s; trying again",
                r->request.bytes, r->request.off,
-               hr_dataset_shard_path(e->plan->dataset, (uint32_t)r->request.file),
+               hr_sources_file_path(&e->plan->sources, (uint32_t)r->request.file),
                r->request.sys_errno ? strerror(r->request.sys_errno) : "fewer bytes than the file has");
     }
     r->tries++;
@@ -394,7 +390,7 @@ static void plan_member(struct hr_engine *e, struct hr_sample *s)
     hr_flight_drop(seat);
     if (ret < 0) {
         if (err.record == HR_NO_RECORD)
-            hr_error_at_value(&err, NULL, s->record, NULL, -1);
+            hr_sources_error_at(&e->plan->sources, s->place.source, s->record, NULL, -1, &err);
         sample_bad(e, s, &err);
         return;
     }

@@ -1,4 +1,4 @@
-/* Joins a pipeline file with a dataset: resolves fields, builds their chains, names and sizes the
+/* Joins a pipeline file with its datasets: resolves fields, builds their chains, names and sizes the
  * arrays of a batch, and digests all that changes what is delivered. */
 #include "pipeline/plan.h"
 
@@ -8,12 +8,22 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "pipeline/plan_parts.h"
+#include "shards/index.h"
+
+/* A field of any of the sources. */
+struct merged_field {
+    struct hr_schema_field field;
+    uint32_t first_source; /* that has it */
+    struct hr_field_totals totals;
+    int16_t *schema_idx; /* [source] */
+};
 
 struct builder {
     const struct hr_conf *conf;
-    const struct hr_dataset *dataset;
-    const struct hr_schema *schema;
     struct hr_plan *plan;
+    struct merged_field *merged;
+    uint32_t merged_count;
     struct hr_buf text; /* canonical description */
     struct hr_error *err;
 };
@@ -27,24 +37,111 @@ static int fail_at(struct builder *b, const struct hr_conf_field *field, const c
     return HR_E_CONFIG;
 }
 
+static int find_merged(const struct builder *b, const char *name)
+{
+    for (uint32_t i = 0; i < b->merged_count; i++)
+        if (strcmp(b->merged[i].field.name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
 static int unknown_field(struct builder *b, const struct hr_conf_field *field)
 {
     const char *names[HR_MAX_FIELDS];
     char list[256] = "";
 
-    for (uint32_t i = 0; i < b->schema->field_count; i++) {
+    for (uint32_t i = 0; i < b->merged_count; i++) {
         size_t n = strlen(list);
-        names[i] = b->schema->fields[i].name;
+        names[i] = b->merged[i].field.name;
         snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", names[i]);
     }
-    hr_fail(b->err, HR_E_CONFIG, "the dataset has no field '%s'", field->name);
+    const char *has = b->plan->sources.count > 1 ? "they have" : "it has";
+    hr_fail(b->err, HR_E_CONFIG,
+            b->plan->sources.count > 1 ? "none of the datasets has a field '%s'"
+                                       : "the dataset has no field '%s'", field->name);
     hr_error_at_file(b->err, b->conf->file, field->line, field->column);
-    const char *near = hr_nearest_word(field->name, names, (int)b->schema->field_count);
+    const char *near = hr_nearest_word(field->name, names, (int)b->merged_count);
     if (near)
-        hr_error_hint(b->err, "did you mean '%s'? it has: %s", near, list);
+        hr_error_hint(b->err, "did you mean '%s'? %s: %s", near, has, list);
     else
-        hr_error_hint(b->err, "it has: %s", list);
+        hr_error_hint(b->err, "%s: %s", has, list);
     return HR_E_CONFIG;
+}
+
+/* ---- the fields of all sources ---- */
+
+static int differ(struct builder *b, const struct merged_field *m, uint32_t source,
+                  const char *one, const char *other)
+{
+    const struct hr_sources *sources = &b->plan->sources;
+
+    hr_fail(b->err, HR_E_CONFIG, "field '%s' is %s in '%s' and %s in '%s'", m->field.name, one,
+            sources->items[m->first_source].path, other, sources->items[source].path);
+    hr_error_at_file(b->err, b->conf->file, b->conf->datasets[source].line,
+                     b->conf->datasets[source].column);
+    hr_error_hint(b->err, "fields of one name must be of one type: pack one of them anew under "
+                          "another name");
+    return HR_E_CONFIG;
+}
+
+static int merge_field(struct builder *b, struct merged_field *m, uint32_t source,
+                       const struct hr_schema_field *sf)
+{
+    struct hr_schema_field *known = &m->field;
+
+    if (known->type != sf->type)
+        return differ(b, m, source, hr_field_type_name(known->type), hr_field_type_name(sf->type));
+    if (known->dtype != sf->dtype)
+        return differ(b, m, source, hr_dtype_name(known->dtype), hr_dtype_name(sf->dtype));
+    if (known->dims != sf->dims)
+        known->dims = 0; /* shapes differ: ragged */
+    return 0;
+}
+
+static int merge_source(struct builder *b, uint32_t source)
+{
+    const struct hr_dataset *dataset = hr_plan_dataset(b->plan, source);
+    const struct hr_schema *schema = hr_dataset_schema(dataset);
+
+    for (uint32_t i = 0; i < schema->field_count; i++) {
+        const struct hr_schema_field *sf = &schema->fields[i];
+        struct hr_field_totals totals;
+        int at = find_merged(b, sf->name);
+        if (at < 0 && b->merged_count == HR_MAX_FIELDS)
+            return hr_fail(b->err, HR_E_CONFIG, "the datasets have more than %d fields in all",
+                           HR_MAX_FIELDS);
+        if (at < 0) {
+            at = (int)b->merged_count++;
+            b->merged[at].field = *sf;
+            b->merged[at].first_source = source;
+        }
+        struct merged_field *m = &b->merged[at];
+        int ret = merge_field(b, m, source, sf);
+        if (ret < 0)
+            return ret;
+        m->schema_idx[source] = (int16_t)i;
+        hr_dataset_totals(dataset, i, &totals);
+        hr_totals_add(&m->totals, &totals);
+    }
+    return 0;
+}
+
+static int merge_sources(struct builder *b)
+{
+    uint32_t sources = b->plan->sources.count;
+    int ret = 0;
+
+    b->merged = hr_alloc_zero(HR_MAX_FIELDS, sizeof(*b->merged));
+    b->plan->schema_idx = hr_alloc_zero((size_t)HR_MAX_FIELDS * sources, sizeof(int16_t));
+    if (!b->merged || !b->plan->schema_idx)
+        return hr_fail(b->err, HR_E_NOMEM, "no memory for the plan");
+    for (uint32_t i = 0; i < HR_MAX_FIELDS * sources; i++)
+        b->plan->schema_idx[i] = -1;
+    for (uint32_t i = 0; i < HR_MAX_FIELDS; i++)
+        b->merged[i].schema_idx = b->plan->schema_idx + (size_t)i * sources;
+    for (uint32_t i = 0; i < sources && ret == 0; i++)
+        ret = merge_source(b, i);
+    return ret;
 }
 
 static struct hr_plan_output *add_output(struct builder *b, const char *name, const char *suffix,
@@ -311,18 +408,19 @@ static int add_present(struct builder *b, const struct hr_schema_field *sf, stru
     return 0;
 }
 
-static int add_field(struct builder *b, uint32_t schema_idx, const struct hr_conf_field *conf)
+static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_conf_field *conf)
 {
-    const struct hr_schema_field *sf = &b->schema->fields[schema_idx];
+    const struct merged_field *m = &b->merged[merged_idx];
+    const struct hr_schema_field *sf = &m->field;
     struct hr_plan_field *f = &b->plan->fields[b->plan->field_count++];
-    struct hr_field_totals totals;
+    struct hr_field_totals totals = m->totals;
+    size_t text_start = b->text.used;
     int ret;
 
-    hr_dataset_totals(b->dataset, schema_idx, &totals);
     *f = (struct hr_plan_field){
-        .schema_idx = schema_idx,
+        .schema_idx = m->schema_idx,
         .plan_idx = -1,
-        .may_be_absent = totals.present < hr_dataset_record_count(b->dataset),
+        .may_be_absent = totals.present < b->plan->sources.record_count,
         .first_output = b->plan->output_count,
     };
     if (sf->type == HR_FIELD_STR || sf->type == HR_FIELD_TEXT || sf->type == HR_FIELD_JSON ||
@@ -339,6 +437,7 @@ static int add_field(struct builder *b, uint32_t schema_idx, const struct hr_con
             fail_at(b, conf, NULL);
         return ret;
     }
+    snprintf(f->name, sizeof(f->name), "%s", sf->name);
     f->output_count = b->plan->output_count - f->first_output;
     /* Room for the value itself, or for the block that it comes in. */
     b->plan->max_record_bytes += hr_max_u64(totals.max_bytes, totals.max_stored_bytes) + 4096;
@@ -347,6 +446,8 @@ static int add_field(struct builder *b, uint32_t schema_idx, const struct hr_con
                 hr_dtype_name(b->plan->outputs[f->first_output].dtype));
     if (f->chain)
         hr_buf_addf(&b->text, " %s", hr_chain_describe(f->chain));
+    if (!hr_buf_failed(&b->text))
+        hr_plan_add_field_parts(b->plan, sf->name, hr_buf_str(&b->text) + text_start);
     hr_buf_add_str(&b->text, "\n");
     return add_present(b, sf, f);
 }
@@ -357,14 +458,14 @@ static int add_fields(struct builder *b)
     int ret = 0;
 
     if (conf->field_count == 0) {
-        for (uint32_t i = 0; i < b->schema->field_count && ret == 0; i++)
+        for (uint32_t i = 0; i < b->merged_count && ret == 0; i++)
             ret = add_field(b, i, NULL);
         return ret;
     }
     if (conf->field_count > HR_MAX_FIELDS)
         return hr_fail(b->err, HR_E_CONFIG, "more than %d fields", HR_MAX_FIELDS);
     for (int i = 0; i < conf->field_count && ret == 0; i++) {
-        int idx = hr_schema_find(b->schema, conf->fields[i].name);
+        int idx = find_merged(b, conf->fields[i].name);
         if (idx < 0)
             return unknown_field(b, &conf->fields[i]);
         ret = add_field(b, (uint32_t)idx, &conf->fields[i]);
@@ -372,46 +473,58 @@ static int add_fields(struct builder *b)
     return ret;
 }
 
+/* Mixture and filters, where there are any. */
+static void describe_sources(struct builder *b)
+{
+    static const char *const stop_names[] = {"all_exhausted", "first_exhausted", "steps"};
+    const struct hr_conf *conf = b->conf;
+    bool mixed = conf->dataset_count > 1 || conf->datasets[0].repeats;
+    size_t start = b->text.used;
+
+    for (int i = 0; mixed && i < conf->dataset_count; i++) {
+        uint64_t total, share = hr_order_share_of(&b->plan->order, (uint32_t)i, &total);
+        hr_buf_addf(&b->text, "source %d share=%" PRIu64 "/%" PRIu64 " repeats=%" PRIu64 "\n", i, share,
+                    total, conf->datasets[i].repeats);
+    }
+    if (mixed)
+        hr_buf_addf(&b->text, "stop %s %" PRIu64 "\n", stop_names[conf->stop], conf->stop_steps);
+    hr_plan_add_part(b->plan, "the mixture (weights, repeats, stop)", hr_buf_str(&b->text) + start,
+                     b->text.used - start);
+    start = b->text.used;
+    if (conf->where.text)
+        hr_buf_addf(&b->text, "where %s\n", conf->where.text);
+    for (int i = 0; i < conf->dataset_count; i++)
+        if (conf->datasets[i].where.text)
+            hr_buf_addf(&b->text, "where of source %d %s\n", i, conf->datasets[i].where.text);
+    hr_plan_add_part(b->plan, "a filter ('where')", hr_buf_str(&b->text) + start,
+                     b->text.used - start);
+}
+
 static int plan_order(struct builder *b)
 {
-    static const enum hr_order_kind kinds[] = {[HR_CONF_ORDER_FULL] = HR_ORDER_FULL,
-                                               [HR_CONF_ORDER_WINDOW] = HR_ORDER_WINDOW,
-                                               [HR_CONF_ORDER_NONE] = HR_ORDER_NONE};
-    static const enum hr_last_rule lasts[] = {[HR_CONF_LAST_DROP] = HR_LAST_DROP,
-                                              [HR_CONF_LAST_PAD] = HR_LAST_PAD,
-                                              [HR_CONF_LAST_WRAP] = HR_LAST_WRAP,
-                                              [HR_CONF_LAST_KEEP] = HR_LAST_KEEP};
     static const char *const kind_names[] = {"full", "window", "none"};
     static const char *const last_names[] = {"drop", "pad", "wrap", "keep"};
     static const char *const bad_names[] = {"substitute", "mask", "fail"};
     const struct hr_conf *conf = b->conf;
-    struct hr_order_spec spec = {
-        .kind = kinds[conf->order],
-        .last = lasts[conf->last],
-        .seed = conf->seed,
-        .record_count = hr_dataset_record_count(b->dataset),
-        .batch = conf->batch,
-        .block_records = conf->window_block_records,
-        .open_blocks = conf->window_open_blocks,
-    };
+    const struct hr_order_spec *spec = &b->plan->order.spec;
+    bool window = conf->order == HR_CONF_ORDER_WINDOW;
 
-    if (spec.record_count == 0) {
-        hr_fail(b->err, HR_E_CONFIG, "dataset '%s' has no records", hr_dataset_path(b->dataset));
-        hr_error_at_file(b->err, conf->file, conf->datasets[0].line, conf->datasets[0].column);
-        return HR_E_CONFIG;
-    }
-    int ret = hr_order_init(&b->plan->order, &spec, b->err);
-    if (ret < 0) {
-        if (b->err && b->err->line == 0)
-            hr_error_at_file(b->err, conf->file, conf->batch_line, 0);
+    int ret = hr_sources_order(conf, &b->plan->sources, &b->plan->order, b->err);
+    if (ret < 0)
         return ret;
-    }
+    hr_plan_add_source_parts(b->plan);
+    hr_plan_add_part(b->plan, "'batch'", &spec->batch, sizeof(spec->batch));
+    size_t start = b->text.used;
     hr_buf_addf(&b->text, "batch %" PRIu64 "\norder %s block=%" PRIu64 " open=%" PRIu64
                           "\nlast %s\nbad %s\n",
-                spec.batch, kind_names[conf->order],
-                spec.kind == HR_ORDER_WINDOW ? b->plan->order.spec.block_records : 0,
-                spec.kind == HR_ORDER_WINDOW ? b->plan->order.spec.open_blocks : 0,
-                last_names[conf->last], bad_names[conf->bad_records]);
+                spec->batch, kind_names[conf->order], window ? spec->block_records : 0,
+                window ? spec->open_blocks : 0, last_names[conf->last],
+                bad_names[conf->bad_records]);
+    if (!hr_buf_failed(&b->text))
+        hr_plan_add_part(b->plan, "'order', 'last' or 'bad_records'", hr_buf_str(&b->text) + start,
+                         b->text.used - start);
+    if (!hr_buf_failed(&b->text))
+        describe_sources(b);
     return 0;
 }
 
@@ -421,22 +534,15 @@ static int build(struct builder *b)
     const struct hr_conf *conf = b->conf;
     int ret;
 
-    if (conf->dataset_count != 1) {
-        hr_fail(b->err, HR_E_CONFIG, "a mixture of %d datasets is not possible yet",
-                conf->dataset_count);
-        hr_error_at_file(b->err, conf->file, conf->datasets[conf->dataset_count - 1].line,
-                         conf->datasets[conf->dataset_count - 1].column);
-        hr_error_hint(b->err, "give one dataset");
-        return HR_E_CONFIG;
-    }
-    plan->dataset = b->dataset;
     plan->bad_records = conf->bad_records;
     plan->bad_budget = conf->bad_budget;
     plan->bad_consecutive = conf->bad_consecutive;
     plan->epochs = (uint64_t)conf->epochs;
     plan->storage_deadline_s = conf->storage_deadline_s;
     plan->slot_count = (uint32_t)conf->slots;
-    ret = plan_order(b);
+    ret = merge_sources(b);
+    if (ret == 0)
+        ret = plan_order(b);
     if (ret == 0)
         ret = add_fields(b);
     if (ret < 0)
@@ -448,26 +554,42 @@ static int build(struct builder *b)
     return plan->description ? 0 : hr_fail(b->err, HR_E_NOMEM, "no memory for the plan");
 }
 
-int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
-                   struct hr_plan **out, struct hr_error *err)
+/* Takes over the sources, also when it fails. */
+static int create(const struct hr_conf *conf, struct hr_sources *sources, struct hr_plan **out,
+                  struct hr_error *err)
 {
-    struct builder b = {
-        .conf = conf,
-        .dataset = dataset,
-        .schema = hr_dataset_schema(dataset),
-        .plan = hr_alloc_zero(1, sizeof(*b.plan)),
-        .err = err,
-    };
+    struct builder b = {.conf = conf, .plan = hr_alloc_zero(1, sizeof(*b.plan)), .err = err};
 
-    if (!b.plan)
+    if (!b.plan) {
+        hr_sources_finish(sources);
         return hr_fail(err, HR_E_NOMEM, "no memory for the plan");
+    }
+    b.plan->sources = *sources;
     int ret = build(&b);
     hr_buf_finish(&b.text);
+    hr_free(b.merged);
     if (ret < 0)
         hr_plan_destroy(b.plan);
     else
         *out = b.plan;
     return ret;
+}
+
+int hr_plan_open(const struct hr_conf *conf, struct hr_plan **out, struct hr_error *err)
+{
+    struct hr_sources sources;
+    int ret = hr_sources_open(conf, &sources, err);
+
+    return ret < 0 ? ret : create(conf, &sources, out, err);
+}
+
+int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
+                   struct hr_plan **out, struct hr_error *err)
+{
+    struct hr_sources sources;
+    int ret = hr_sources_of_dataset(conf, dataset, &sources, err);
+
+    return ret < 0 ? ret : create(conf, &sources, out, err);
 }
 
 void hr_plan_destroy(struct hr_plan *plan)
@@ -476,6 +598,9 @@ void hr_plan_destroy(struct hr_plan *plan)
         return;
     for (uint32_t i = 0; i < plan->field_count; i++)
         hr_chain_destroy(plan->fields[i].chain);
+    hr_order_finish(&plan->order);
+    hr_sources_finish(&plan->sources);
+    hr_free(plan->schema_idx);
     hr_free(plan->description);
     hr_free(plan);
 }

@@ -1,4 +1,4 @@
-/* The plan: pipeline file and dataset joined and checked. It says which arrays a batch has, how each
+/* The plan: pipeline file and datasets joined and checked. It says which arrays a batch has, how each
  * field gets there, and in which order records come. Immutable after create; read by every thread. */
 #ifndef HR_PIPELINE_PLAN_H
 #define HR_PIPELINE_PLAN_H
@@ -8,6 +8,8 @@
 #include "conf/conf.h"
 #include "decoders/chain.h"
 #include "order/order.h"
+#include "order/state.h"
+#include "pipeline/sources.h"
 #include "shards/dataset.h"
 
 /* How a field's stored bytes become its array. */
@@ -33,7 +35,8 @@ struct hr_plan_output {
 };
 
 struct hr_plan_field {
-    uint32_t schema_idx;
+    char name[HR_NAME_BYTES];
+    const int16_t *schema_idx; /* [source]: in that dataset's schema, -1 = it has no such field */
     enum hr_route route;
     struct hr_chain *chain;  /* CHAIN; owned */
     enum hr_dtype from, to;  /* FIXED, RAGGED tokens, SCALAR: conversion; equal = plain copy */
@@ -46,8 +49,13 @@ struct hr_plan_field {
 
 enum { HR_PLAN_MAX_OUTPUTS = 96 };
 
+/* Something that a plan is made of, to say what differs between two. */
+struct hr_plan_part {
+    char name[96];
+};
+
 struct hr_plan {
-    const struct hr_dataset *dataset; /* borrowed */
+    struct hr_sources sources;
     struct hr_order order;
     struct hr_plan_field fields[HR_MAX_FIELDS];
     uint32_t field_count;
@@ -55,6 +63,9 @@ struct hr_plan {
     uint32_t output_count;
     uint32_t chain_count;     /* fields with a chain */
     uint64_t max_record_bytes; /* most that one sample can need to read */
+    int16_t *schema_idx;       /* behind those of the fields; owned */
+    struct hr_plan_part parts[HR_STATE_MAX_PARTS];
+    struct hr_state_parts part_digests;
     struct hr_digest digest;
     char *description;        /* canonical text behind the digest; owned */
     enum hr_conf_bad bad_records;
@@ -65,10 +76,24 @@ struct hr_plan {
     uint32_t slot_count;
 };
 
-/* Joins both. dataset must outlive the plan; conf may be freed afterwards. HR_E_CONFIG with file,
- * line and column. */
+/* Opens the datasets that the pipeline file names, evaluates its filters, and joins all. conf may be
+ * freed afterwards. HR_E_CONFIG with file, line and column. */
+int hr_plan_open(const struct hr_conf *conf, struct hr_plan **out, struct hr_error *err)
+    HR_MUST_CHECK;
+/* The same with the only dataset, open already; it must outlive the plan. */
 int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
                    struct hr_plan **out, struct hr_error *err) HR_MUST_CHECK;
 void hr_plan_destroy(struct hr_plan *plan); /* NULL is fine */
+
+/* The state before the first batch of this plan. */
+struct hr_state hr_plan_state(const struct hr_plan *plan);
+/* hr_state_check() that also names the part of the plan that differs, where the state tells. */
+int hr_plan_check_state(const struct hr_plan *plan, const struct hr_state *loaded,
+                        struct hr_error *err) HR_MUST_CHECK;
+
+static inline const struct hr_dataset *hr_plan_dataset(const struct hr_plan *plan, uint32_t source)
+{
+    return plan->sources.items[source].dataset;
+}
 
 #endif

@@ -20,6 +20,24 @@ static bool has_payload(const struct hr_plan_field *f)
     return f->route != HR_ROUTE_SCALAR && f->route != HR_ROUTE_STR;
 }
 
+/* The dataset of a sample, and the field's index in its schema: -1 = that dataset lacks it. */
+static const struct hr_dataset *dataset_of(const struct hr_sample *s)
+{
+    return hr_plan_dataset(s->batch->plan, s->place.source);
+}
+
+static int schema_idx_of(const struct hr_sample *s, const struct hr_plan_field *f)
+{
+    return f->schema_idx[s->place.source];
+}
+
+static void name_place(const struct hr_sample *s, const struct hr_plan_field *f,
+                       const struct hr_sample_field *sf, struct hr_error *err)
+{
+    hr_sources_error_at(&s->batch->plan->sources, s->place.source, s->record, f->name,
+                        has_payload(f) && sf->place.present ? (int64_t)sf->place.off : -1, err);
+}
+
 /* ---- planning ---- */
 
 static int plan_chain(struct hr_sample *s, const struct hr_plan_field *f,
@@ -28,13 +46,12 @@ static int plan_chain(struct hr_sample *s, const struct hr_plan_field *f,
     const struct hr_plan *plan = s->batch->plan;
     struct hr_facts facts;
 
-    hr_dataset_facts(plan->dataset, s->record, f->schema_idx, &facts);
+    hr_dataset_facts(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &facts);
     /* A substitute draws for its own place as well: the key is the place, not the record. */
     int ret = hr_chain_plan(f->chain, &facts, sf->place.bytes, plan->order.spec.seed, s->place.epoch,
                             s->place.position, (uint32_t)f->plan_idx, &s->plans[f->plan_idx], err);
     if (ret < 0)
-        hr_error_at_value(err, NULL, s->record,
-                          hr_dataset_schema(plan->dataset)->fields[f->schema_idx].name, -1);
+        name_place(s, f, sf, err);
     return ret;
 }
 
@@ -42,11 +59,11 @@ static int plan_chain(struct hr_sample *s, const struct hr_plan_field *f,
 static uint64_t room_wanted(const struct hr_sample *s, const struct hr_plan_field *f,
                             const struct hr_sample_field *sf, uint32_t output)
 {
-    const struct hr_plan *plan = s->batch->plan;
-
     if (f->route == HR_ROUTE_STR) {
         struct hr_scalar scalar;
-        hr_dataset_scalar(plan->dataset, s->record, f->schema_idx, &scalar);
+        if (schema_idx_of(s, f) < 0)
+            return 0;
+        hr_dataset_scalar(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &scalar);
         return scalar.present ? scalar.str_bytes : 0;
     }
     if (!sf->place.present)
@@ -128,8 +145,9 @@ int hr_sample_plan_record(struct hr_sample *s, struct hr_sample_want *want, stru
         sf->want_bytes = 0;
         sf->place.present = false;
         want[i].bytes = 0;
-        if (has_payload(f)) {
-            hr_dataset_locate(plan->dataset, s->record, f->schema_idx, &sf->place);
+        if (has_payload(f) && schema_idx_of(s, f) >= 0) {
+            hr_dataset_locate(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &sf->place);
+            sf->place.shard += plan->sources.items[s->place.source].first_file;
             if (sf->place.present && f->route == HR_ROUTE_CHAIN)
                 ret = plan_chain(s, f, sf, err);
             if (ret < 0)
@@ -174,17 +192,30 @@ bool hr_sample_direct(const struct hr_sample *s, uint32_t field, uint8_t **dst)
 
 /* ---- finishing ---- */
 
+static uint64_t largest_block(const struct hr_plan *plan, const struct hr_plan_field *f)
+{
+    uint64_t largest = 0;
+
+    for (uint32_t source = 0; source < plan->sources.count; source++) {
+        const struct hr_dataset *dataset = hr_plan_dataset(plan, source);
+        struct hr_field_totals totals;
+        int idx = f->schema_idx[source];
+        if (idx < 0 || hr_dataset_schema(dataset)->fields[idx].codec == HR_CODEC_NONE)
+            continue;
+        hr_dataset_totals(dataset, (uint32_t)idx, &totals);
+        largest = hr_max_u64(largest, totals.max_block_bytes);
+    }
+    return largest;
+}
+
 int hr_finisher_init(struct hr_finisher *w, const struct hr_plan *plan, struct hr_error *err)
 {
     *w = (struct hr_finisher){.plan = plan};
     for (uint32_t i = 0; i < plan->field_count; i++) {
         const struct hr_plan_field *f = &plan->fields[i];
-        struct hr_field_totals totals;
         if (!has_payload(f))
             continue;
-        hr_dataset_totals(plan->dataset, f->schema_idx, &totals);
-        if (hr_dataset_schema(plan->dataset)->fields[f->schema_idx].codec != HR_CODEC_NONE)
-            w->block_room = hr_max_u64(w->block_room, totals.max_block_bytes);
+        w->block_room = hr_max_u64(w->block_room, largest_block(plan, f));
         if (f->route != HR_ROUTE_CHAIN)
             continue;
         int ret = hr_context_create(f->chain, &w->contexts[f->plan_idx], err);
@@ -356,7 +387,7 @@ static int finish_plain(struct hr_finisher *w, struct hr_sample *s, const struct
         bytes_out = items = cut_text(value, bytes, f->max_bytes);
     for (uint32_t d = 0; d < o->sample_dims; d++) {
         struct hr_facts facts;
-        hr_dataset_facts(plan->dataset, s->record, f->schema_idx, &facts);
+        hr_dataset_facts(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &facts);
         s->rooms[out].shape[d < 4 ? d : 3] = (int32_t)facts.shape[d];
     }
     if (sf->direct) {
@@ -410,12 +441,12 @@ static int finish_payload(struct hr_finisher *w, struct hr_sample *s, const stru
 static int finish_index_value(struct hr_sample *s, const struct hr_plan_field *f, bool *present,
                               struct hr_error *err)
 {
-    const struct hr_plan *plan = s->batch->plan;
     uint32_t out = f->first_output;
-    struct hr_scalar v;
+    struct hr_scalar v = {.present = false};
     uint8_t *dst;
 
-    hr_dataset_scalar(plan->dataset, s->record, f->schema_idx, &v);
+    if (schema_idx_of(s, f) >= 0)
+        hr_dataset_scalar(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &v);
     *present = v.present;
     if (!v.present) {
         finish_absent(s, f);
@@ -434,18 +465,6 @@ static int finish_index_value(struct hr_sample *s, const struct hr_plan_field *f
     if (ret == 0 && bytes)
         memcpy(dst, v.str, bytes);
     return ret;
-}
-
-static void name_place(const struct hr_sample *s, const struct hr_plan_field *f,
-                       const struct hr_sample_field *sf, struct hr_error *err)
-{
-    const struct hr_dataset *dataset = s->batch->plan->dataset;
-    uint64_t local;
-    uint32_t shard = hr_dataset_shard_of(dataset, s->record, &local);
-
-    hr_error_at_value(err, hr_dataset_shard_info(dataset, shard)->name, s->record,
-                      hr_dataset_schema(dataset)->fields[f->schema_idx].name,
-                      has_payload(f) ? (int64_t)sf->place.off : -1);
 }
 
 int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error *err)
@@ -471,5 +490,7 @@ int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error
     ((uint64_t *)(batch->slot + batch->layout->records_off))[s->index] = s->record;
     ((uint32_t *)(batch->slot + batch->layout->sources_off))[s->index] = s->place.source;
     batch->slot[batch->layout->valid_off + s->index] = 1;
+    if (w->by_source)
+        atomic_fetch_add_explicit(&w->by_source[s->place.source], 1, memory_order_relaxed);
     return 0;
 }

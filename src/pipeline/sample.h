@@ -33,6 +33,7 @@ struct hr_finisher {
         uint64_t checksum_bytes, decoded_bytes;
     } times;
     bool timed; /* read clocks around the stages */
+    _Atomic uint64_t *by_source; /* [source_count] samples finished; NULL = not counted. Relaxed */
 };
 
 int hr_finisher_init(struct hr_finisher *finisher, const struct hr_plan *plan, struct hr_error *err)

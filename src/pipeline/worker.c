@@ -30,7 +30,7 @@ bool hr_engine_sample_bad(struct hr_engine *e, struct hr_sample *s, const struct
     struct hr_batch *batch = s->batch;
     struct hr_error err;
 
-    if (hr_bad_note(e->bad, s->record, why, &err) < 0) {
+    if (hr_bad_note(e->bad, s->place.source, s->record, why, &err) < 0) {
         hr_stream_fail(batch->stream, &err);
         return false;
     }

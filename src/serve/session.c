@@ -11,6 +11,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 
+/* Sources listed in statistics: the JSON must fit a message. */
+enum { STATS_SOURCES = 12 };
+
 /* Copies a fixed-size text field of a message, which need not be terminated. */
 static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_bytes)
 {
@@ -52,20 +55,11 @@ static int refuse(struct hr_session *session, const struct hr_error *err)
     return err->code;
 }
 
-static struct hr_state initial_state(const struct hr_plan *plan)
-{
-    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
-    struct hr_state state;
-
-    hr_state_init(&state, &dataset, &plan->digest, plan->order.spec.seed);
-    return state;
-}
-
 /* A state as a trainer sent it: decoded, and ours unless forced. */
 static int accept_state(const struct hr_plan *plan, const char *text, uint32_t bytes, bool force,
                         struct hr_state *state, struct hr_error *err)
 {
-    struct hr_state ours = initial_state(plan);
+    struct hr_state ours = hr_plan_state(plan);
 
     if (bytes > HR_WIRE_STATE_BYTES)
         return hr_fail(err, HR_E_PROTOCOL, "state of %u bytes; the most is %d", bytes,
@@ -73,12 +67,13 @@ static int accept_state(const struct hr_plan *plan, const char *text, uint32_t b
     int ret = hr_state_decode(state, &ours, text, strnlen(text, bytes), err);
     if (ret < 0)
         return ret;
-    ret = hr_state_check(state, &ours, err);
+    ret = hr_plan_check_state(plan, state, err);
     if (ret < 0 && !force)
         return ret;
     state->dataset = ours.dataset;
     state->plan = ours.plan;
     state->seed = ours.seed;
+    state->parts = ours.parts;
     return hr_order_check_cursor(&plan->order, state->cursor, err);
 }
 
@@ -174,13 +169,12 @@ static int send_welcome(struct hr_session_host *host, struct hr_session *session
         .generation = hr_ring_generation(ring),
         .steps_per_epoch = hr_order_steps(&plan->order, state->cursor.epoch),
         .batch = plan->order.spec.batch,
-        .dataset_records = hr_dataset_record_count(plan->dataset),
+        .dataset_records = plan->sources.kept,
         .server = "headrace " HR_VERSION_STRING,
     };
-    struct hr_digest dataset = hr_dataset_digest(plan->dataset);
 
     hr_ring_base(ring, &msg.data_bytes);
-    hr_digest_hex(&dataset, msg.dataset_digest);
+    hr_digest_hex(&plan->sources.digest, msg.dataset_digest);
     hr_digest_hex(&plan->digest, msg.plan_digest);
     msg.state_bytes = (uint32_t)hr_state_encode(state, msg.state);
     return hr_fd_send(session->fd, &msg, sizeof(msg), fds, 3, err);
@@ -250,7 +244,7 @@ static int handle_seek(struct hr_session_host *host, struct hr_session *session,
         ret = accept_state(host->plan, seek->state, seek->state_bytes, seek->force_state != 0,
                            &state, &err);
     } else {
-        state = initial_state(host->plan);
+        state = hr_plan_state(host->plan);
         state.cursor.epoch = seek->epoch;
     }
     if (ret == 0)
@@ -302,6 +296,7 @@ void hr_session_stats_json(struct hr_session_host *host, const struct hr_session
     hr_json_uint(&b, "free_slots", r.free_slots);
     hr_json_uint(&b, "producer_wait_ns", r.producer_wait_ns);
     hr_json_uint(&b, "consumer_wait_ns", r.consumer_wait_ns);
+    hr_engine_sources_json(host->engine, &b, STATS_SOURCES);
     hr_json_close(&b, '}');
     snprintf(json, json_bytes, "%s", hr_buf_failed(&b) ? "{}" : hr_buf_str(&b));
     hr_buf_finish(&b);

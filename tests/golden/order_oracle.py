@@ -19,6 +19,7 @@ M64 = (1 << 64) - 1
 WEYL, MUL1, MUL2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 KINDS = ["full", "window", "none"]
 LASTS = ["drop", "pad", "wrap", "keep"]
+STOPS = ["all_exhausted", "first_exhausted", "steps"]
 
 
 def mix(z):
@@ -111,22 +112,30 @@ class Order:
             return min(self.batch, self.n - step * self.batch)
         return self.batch
 
+    def at(self, epoch, position):
+        """(source, record)"""
+        return 0, self.record(epoch, position)
+
     def place(self, epoch, step, i):
+        """(epoch, position, source, record, valid)"""
         if self.last == "wrap":
             at = self.ordinal(epoch, step) * self.batch + i
             epoch, position = divmod(at, self.n)
         else:
             position = step * self.batch + i
             if position >= self.n:
-                return epoch, position, 0, 0
-        return epoch, position, self.record(epoch, position), 1
+                return epoch, position, 0, 0, 0
+        return (epoch, position) + self.at(epoch, position) + (1,)
+
+    def stand_in(self, epoch, position, n, x, attempt):
+        if n == 1:
+            return x
+        y = permute(n - 1, key(self.seed, epoch, 4, position), (attempt - 1) % (n - 1))
+        return y if y < x else y + 1
 
     def substitute(self, place, attempt):
-        epoch, position, record, valid = place
-        if self.n == 1 or not valid:
-            return record
-        y = permute(self.n - 1, key(self.seed, epoch, 4, position), (attempt - 1) % (self.n - 1))
-        return y if y < record else y + 1
+        epoch, position, _, record, valid = place
+        return self.stand_in(epoch, position, self.n, record, attempt) if valid else record
 
     def next(self, epoch, step):
         if step + 1 < self.steps(epoch):
@@ -136,37 +145,193 @@ class Order:
             epoch += 1
         return epoch, 0
 
+    def digested(self, place):
+        return struct.pack("<Q", place[3])
+
     def advance(self, digest, epoch, step):
         total, valid = self.samples(step), 0
         for first in range(0, total, 256):
             places = [self.place(epoch, step, i) for i in range(first, min(first + 256, total))]
-            ids = [p[2] for p in places if p[3]]
-            valid += len(ids)
+            ids = b"".join(self.digested(p) for p in places if p[4])
+            valid += sum(p[4] for p in places)
             if ids and xxhash:
-                digest = xxhash.xxh3_64_intdigest(struct.pack("<%dQ" % len(ids), *ids), digest)
+                digest = xxhash.xxh3_64_intdigest(ids, digest)
         return self.next(epoch, step) + (valid, digest)
 
 
+class Mixture(Order):
+    """Sources are dicts: records (all that the file has), weight or repeats, kept (a list, or None)."""
+
+    def __init__(self, kind, last, seed, batch, block, opened, sources, stop="all_exhausted", stop_steps=0):
+        super().__init__(kind, last, seed, 0, batch, block, opened)
+        self.sources = sources
+        self.counts = [len(s["kept"]) if s.get("kept") is not None else s["records"] for s in sources]
+        self.orders = [Order(kind, last, key(seed, i, 6), n, batch, block, opened)
+                       for i, n in enumerate(self.counts)]
+        self.by_repeats = any(s.get("repeats") for s in sources)
+        if self.by_repeats:
+            self.repeats = [s["repeats"] for s in sources]
+            self.shares = [n * r for n, r in zip(self.counts, self.repeats)]
+            self.n = self.total = sum(self.shares)
+            self.period = 1024
+        else:
+            self.weigh([s["weight"] for s in sources])
+            ends = [(n * self.total, g) for n, g in zip(self.counts, self.shares)]
+            self.n = {"all_exhausted": max(-(-a // g) for a, g in ends),
+                      "first_exhausted": min(a // g for a, g in ends),
+                      "steps": stop_steps * batch}[stop]
+        self.dealt = {}
+
+    def weigh(self, weights):
+        whole = 0.0
+        for w in weights:
+            whole += w
+        self.period = 1024
+        for total in range(len(weights), 4097):
+            parts = [w * total / whole for w in weights]
+            near = [int(x + 0.5) for x in parts]
+            if all(g >= 1 and abs(x - g) <= 1e-9 for x, g in zip(parts, near)) and sum(near) == total:
+                self.shares, self.total = near, total
+                if total <= 1024:
+                    self.period = -(-64 // total) * total
+                return
+        self.total = 1 << 32
+        parts = [w * self.total / whole for w in weights]
+        self.shares = [int(x) for x in parts]
+        if min(self.shares) == 0:
+            raise ValueError("a weight is too small")
+        order = sorted(range(len(parts)), key=lambda s: (int(parts[s]) - parts[s], s))
+        for s in order[:self.total - sum(self.shares)]:
+            self.shares[s] += 1
+
+    def visits(self, x):
+        """Of each source among the first x positions."""
+        out = []
+        for s in range(len(self.shares) - 1, 0, -1):
+            before = x * sum(self.shares[:s]) // sum(self.shares[:s + 1])
+            out.insert(0, x - before)
+            x = before
+        return [x] + out
+
+    def deal(self, epoch, block):
+        """The sources of a period's positions, and the visits before it."""
+        start = block * self.period
+        end = start + self.period
+        if self.by_repeats:
+            end = min(end, self.n)
+        name = (epoch if self.by_repeats else 0, block)
+        if name not in self.dealt:
+            before, after = self.visits(start), self.visits(end)
+            deck = [s for s in range(len(before)) for _ in range(after[s] - before[s])]
+            k = key(self.seed, name[0], 5, block)
+            self.dealt = {name: ([deck[permute(len(deck), k, r)] for r in range(len(deck))], before)}
+        return self.dealt[name]
+
+    def at(self, epoch, position):
+        self.index_of(epoch, position)
+        return self.found[0], self.original(*self.found)
+
+    def original(self, source, index):
+        kept = self.sources[source].get("kept")
+        return index if kept is None else kept[index]
+
+    def index_of(self, epoch, position):
+        x = position if self.by_repeats else epoch * self.n + position
+        block, offset = divmod(x, self.period)
+        sources, before = self.deal(epoch, block)
+        s = sources[offset]
+        k = before[s] + sources[:offset].count(s)
+        own, index = divmod(k, self.counts[s])
+        if self.by_repeats:
+            own += epoch * self.repeats[s]
+        self.found = s, self.orders[s].record(own, index)
+
+    def substitute(self, place, attempt):
+        epoch, position, source, record, valid = place
+        if not valid:
+            return record
+        self.index_of(epoch, position)
+        index = self.stand_in(epoch, position, self.counts[source], self.found[1], attempt)
+        return self.original(source, index)
+
+    def digested(self, place):
+        packed = struct.pack("<Q", place[3])
+        return packed + struct.pack("<I", place[2]) if len(self.sources) > 1 else packed
+
+
+class Filtered(Order):
+    """One source of which a filter kept a list."""
+
+    def __init__(self, kind, last, seed, kept, batch, block, opened):
+        super().__init__(kind, last, seed, len(kept), batch, block, opened)
+        self.kept = kept
+
+    def at(self, epoch, position):
+        return 0, self.kept[self.record(epoch, position)]
+
+    def substitute(self, place, attempt):
+        if not place[4]:
+            return place[3]
+        x = self.record(place[0], place[1])
+        return self.kept[self.stand_in(place[0], place[1], self.n, x, attempt)]
+
+
+def make(q):
+    kind, last, seed, n, batch, block, opened = q[:7]
+    count, stop, stop_steps = q[14:17]
+    kind, last = KINDS[kind], LASTS[last]
+    sources = []
+    for i in range(count):
+        records, weight, repeats, keep = q[17 + 4 * i:21 + 4 * i]
+        kept = range(0, records, keep) if keep > 1 else None
+        sources.append({"records": records, "weight": float(weight), "repeats": repeats, "kept": kept})
+    if count > 1 or (count == 1 and sources[0]["repeats"]):
+        return Mixture(kind, last, seed, batch, block, opened, sources, STOPS[stop], stop_steps)
+    if count == 1:
+        return Filtered(kind, last, seed, sources[0]["kept"] or range(sources[0]["records"]), batch, block,
+                        opened)
+    return Order(kind, last, seed, n, batch, block, opened)
+
+
 def answer(q):
-    kind, last, seed, n, batch, block, opened, epoch, step, first, count, rank, world, attempt = q
-    order = Order(KINDS[kind], LASTS[last], seed, n, batch, block, opened)
-    if order.last == "drop" and batch > n:
+    epoch, step, first, count, rank, world, attempt = q[7:14]
+    try:
+        order = make(q)
+    except ValueError:
+        return "refused"
+    if order.last == "drop" and order.batch > order.n:
         return "refused"
     out = [str(order.steps(epoch)), str(min(order.ordinal(epoch, step), M64))]
     if step >= order.steps(epoch):
         return " ".join(out + ["no-step"])
     total = order.samples(step)
-    if rank < world and batch % world == 0:
+    if rank < world and order.batch % world == 0:
         shares = [total // world + (r < total % world) for r in range(world)]
         out.append("%d+%d/%d" % (sum(shares[:rank]), shares[rank], total))
     else:
         out.append("no-world")
     for i in range(first, min(first + count, total)):
         place = order.place(epoch, step, i)
-        out.append("%d:%d:%d:%d:%d" % (place + (order.substitute(place, attempt),)))
+        out.append("%d:%d:%d:%d:%d:%d" % (place + (order.substitute(place, attempt),)))
     if total <= 1024:
-        out.append("%d:%d:%d:%016x" % order.advance(seed, epoch, step))
+        out.append("%d:%d:%d:%016x" % order.advance(order.seed, epoch, step))
     return " ".join(out)
+
+
+def draw_sources(rng, kind, block):
+    """(count, stop, steps, then records, weight, repeats, keep of each), and a block size for windows."""
+    if rng.random() < 0.4:
+        return (0, 0, 0), block
+    by_repeats = rng.random() < 0.3
+    out = (rng.choice([1, 2, 2, 3, 3, 4, 8]), rng.randrange(3), rng.randint(1, 200))
+    for _ in range(out[0]):
+        records = rng.choice([1, 10, 1000, rng.randint(1, 50), rng.randint(1, 5000), 10**9])
+        keep = rng.choice([1, 1, 2, 3, 50]) if records < 10**9 else 1
+        weight = rng.choice([1, 2, 3, 0.1, 0.7, 1 / 3, 2.718281828459045, 1e-4, 1000, rng.random() + 1e-3])
+        if KINDS[kind] == "window" and records > 10**6:
+            block = max(block, records // 400)
+        out += (records, repr(float(weight)), rng.randint(1, 5) if by_repeats else 0, keep)
+    return out, block
 
 
 def draw(rng):
@@ -184,17 +349,23 @@ def draw(rng):
         if n // ((block or 1024) * (opened or 16)) > 200:
             block = n // 100 + 1
     epoch = rng.choice([0, 1, rng.randint(0, 100), 10**6, rng.randint(0, 1 << 40)])
-    order = Order(KINDS[kind], LASTS[last], 0, n, batch, block, opened)
-    steps = order.steps(epoch)
+    seed = rng.choice([0, 1, 7, rng.getrandbits(64)])
+    mixture, block = draw_sources(rng, kind, block)
+    if mixture[0]:
+        epoch = rng.choice([0, 1, rng.randint(0, 100)])
+    plan = (kind, last, seed, n, batch, block, opened)
+    try:
+        steps = make(plan + (0,) * 7 + mixture).steps(epoch)
+    except ValueError:
+        steps = 0
     step = rng.choice([0, max(steps - 1, 0), steps, rng.randint(0, max(steps - 1, 0))])
     world = rng.choice([1, 2, 3, 4, 8, batch if batch <= 1024 else 1])
     first = rng.randrange(batch)
-    return (kind, last, rng.choice([0, 1, 7, rng.getrandbits(64)]), n, batch, block, opened, epoch,
-            step, first, 8, rng.randrange(world), world, rng.randint(1, 50))
+    return plan + (epoch, step, first, 8, rng.randrange(world), world, rng.randint(1, 50)) + mixture
 
 
 def main():
-    program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10000
+    program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3000
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     if not xxhash:
         print("# the digest is not compared: Python has no xxhash module (python3-xxhash)")
@@ -204,15 +375,16 @@ def main():
                            check=True).stdout.splitlines()
     if len(lines) != count:
         sys.exit("%d answers to %d questions" % (len(lines), count))
-    places = 0
+    places = mixtures = 0
     for q, line in zip(questions, lines):
         want = answer(q)
         if not xxhash and want.count(":"):
             want, line = (s[:s.rfind(":")] if len(s.split()[-1]) > 20 else s for s in (want, line))
         if line != want:
             sys.exit("differs for %s\n  program: %s\n  oracle:  %s" % (q, line, want))
-        places += line.count(":") // 4
-    print("%d random plans, about %d samples: all equal" % (count, places))
+        places += line.count(":") // 5
+        mixtures += q[14] > 0
+    print("%d random plans, %d of them of sources, about %d samples: all equal" % (count, mixtures, places))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class Order(unittest.TestCase):
         for line in got:
             self.assertEqual((line["epoch"], line["step"], line["rank"]), cursor + (0,))
             self.assertEqual(line["records"],
-                             ["0:%d" % plan.place(*cursor, i)[2] for i in range(48)])
+                             ["0:%d" % plan.place(*cursor, i)[3] for i in range(48)])
             cursor = plan.next(*cursor)
 
     def test_window_is_what_the_specification_says(self):

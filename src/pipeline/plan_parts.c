@@ -1,0 +1,96 @@
+/* Parts of a plan and their digests; and the refusal of a state that is of another plan. */
+#include "pipeline/plan_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SOURCE_PARTS = 16 };
+
+void hr_plan_add_part(struct hr_plan *plan, const char *name, const void *data, size_t bytes)
+{
+    struct hr_state_parts *digests = &plan->part_digests;
+
+    if (digests->count == HR_STATE_MAX_PARTS)
+        return;
+    snprintf(plan->parts[digests->count].name, sizeof(plan->parts[0].name), "%s", name);
+    digests->digests[digests->count++] = (uint16_t)hr_hash64(data, bytes, 0);
+}
+
+void hr_plan_add_source_parts(struct hr_plan *plan)
+{
+    const struct hr_sources *sources = &plan->sources;
+    uint32_t listed = sources->count <= MAX_SOURCE_PARTS ? sources->count : MAX_SOURCE_PARTS;
+    uint8_t count[4];
+    char name[96];
+
+    hr_store_le32(count, sources->count);
+    hr_plan_add_part(plan, "the number of datasets", count, sizeof(count));
+    for (uint32_t i = 0; i < listed; i++) {
+        struct hr_digest digest = hr_dataset_digest(sources->items[i].dataset);
+        const char *path = sources->items[i].path;
+        size_t bytes = strlen(path);
+        snprintf(name, sizeof(name), "dataset '%s'", path + (bytes > 80 ? bytes - 80 : 0));
+        hr_plan_add_part(plan, name, digest.bytes, sizeof(digest.bytes));
+    }
+    if (sources->count > listed)
+        hr_plan_add_part(plan, "one of the later datasets", sources->digest.bytes,
+                         sizeof(sources->digest.bytes));
+}
+
+/* The next word of a description; what is in braces belongs to the word before it. */
+static size_t word_bytes(const char *s)
+{
+    size_t n = 0;
+    int depth = 0;
+
+    for (; s[n] && (depth > 0 || s[n] != ' '); n++)
+        depth += s[n] == '{' ? 1 : s[n] == '}' ? -1 : 0;
+    return n;
+}
+
+void hr_plan_add_field_parts(struct hr_plan *plan, const char *field, const char *description)
+{
+    char name[96];
+
+    for (const char *s = description; *s;) {
+        size_t bytes = word_bytes(s);
+        const char *word = strncmp(s, "ops[", 4) == 0 ? s + 4 : s;
+        size_t name_bytes = strcspn(word, "{=] ");
+        if (strncmp(s, "field", 5) != 0 && bytes > 0) {
+            snprintf(name, sizeof(name), "'%.*s' of field '%s'",
+                     name_bytes ? (int)(name_bytes < 30 ? name_bytes : 30) : 3,
+                     name_bytes ? word : "ops", field);
+            hr_plan_add_part(plan, name, s, bytes);
+        }
+        s += bytes;
+        s += *s == ' ';
+    }
+}
+
+struct hr_state hr_plan_state(const struct hr_plan *plan)
+{
+    struct hr_state state;
+
+    hr_state_init(&state, &plan->sources.digest, &plan->digest, plan->order.spec.seed);
+    state.parts = plan->part_digests;
+    return state;
+}
+
+int hr_plan_check_state(const struct hr_plan *plan, const struct hr_state *loaded,
+                        struct hr_error *err)
+{
+    struct hr_state ours = hr_plan_state(plan);
+    int ret = hr_state_check(loaded, &ours, err), part;
+    char text[sizeof(err->text)];
+
+    if (ret == 0 || !err || loaded->seed != ours.seed)
+        return ret;
+    part = hr_state_differing_part(loaded, &ours);
+    if (part < 0)
+        return ret;
+    snprintf(text, sizeof(text), "%.200s; what differs first: %.100s", err->text,
+             (uint32_t)part < ours.parts.count ? plan->parts[part].name
+                                               : "fields or ops that this plan has not");
+    memcpy(err->text, text, sizeof(text));
+    return ret;
+}
