@@ -1,0 +1,89 @@
+"""A trainer that does what trainers do, for a while: memory, descriptors and threads of both sides stay as they
+are. HR_SOAK_SECONDS sets how long (30)."""
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import feed  # noqa: E402
+
+SECONDS = float(os.environ.get("HR_SOAK_SECONDS", "30"))
+
+# Prints its own and the sidecar's facts once a second: batches, then RSS in kB, descriptors, threads of each.
+TRAINER = """
+import gc, json, random, sys, time, feed, headrace
+address, engine, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+rng = random.Random(5)
+
+def facts():
+    ours = "self"
+    return [feed.rss_kb(ours), feed.fds(ours), feed.threads(ours), feed.rss_kb(engine), feed.fds(engine),
+            feed.threads(engine)]
+
+end, due, batches, held, rows = time.monotonic() + seconds, 0, 0, [], 0
+with headrace.Loader(address) as loader:
+    while time.monotonic() < end:
+        for batch in loader:
+            batches += 1
+            rows += sum(len(batch[name]) for name in batch)
+            held.append(batch["image"] if rng.random() < 0.5 else batch)
+            batch = None
+            while len(held) > rng.randrange(4):
+                held.pop(rng.randrange(len(held)))
+            if batches % 50 == 0:
+                state = loader.state_dict()
+                loader.stats()
+            if batches % 200 == 0:
+                loader.load_state_dict(state if rng.random() < 0.5 else {})
+            if batches % 350 == 0:
+                loader.set_epoch(rng.randrange(1000))
+            if time.monotonic() >= due:
+                due = time.monotonic() + 1
+                gc.collect()
+                print(json.dumps([batches, *facts()]), flush=True)
+            if time.monotonic() >= end:
+                break
+"""
+
+
+def test_memory_descriptors_and_threads_stay_flat():
+    keys = feed.conf(feed.synth("captions", 256, "--width", 160, "--height", 120), batch=16, slots=6, last="wrap",
+                     fields={"image": {"ops": [{"random_resized_crop": 96}, "hflip"]}, "caption": None})
+    with feed.Sidecar(keys, "-q") as sidecar:
+        process = feed.trainer(TRAINER, sidecar.address, sidecar.engine, SECONDS)
+        rows = [json.loads(line) for line in process.stdout]
+        assert process.wait(30) == 0 and sidecar.alive()
+    warm = rows[max(2, len(rows) // 5)]
+    last = rows[-1]
+    print(f"{last[0]} batches in {SECONDS:.0f} s; batches, RSS kB, descriptors, threads of trainer and engine: "
+          f"{warm} .. {last}")
+    assert last[0] > 100
+    for name, side in (("trainer", 1), ("engine", 4)):
+        grown = last[side] - warm[side]
+        assert grown < 1024, (name, "RSS", grown, rows)
+        assert last[side + 1] <= warm[side + 1] and last[side + 2] <= warm[side + 2], (name, rows)
+
+
+def test_trainers_that_come_and_go_leave_the_sidecar_as_it_was():
+    """Every rank of several worlds, over and over."""
+    import headrace
+
+    end = time.monotonic() + max(3, SECONDS / 10)
+    with feed.Sidecar(feed.small(), "-q") as sidecar:
+        facts, rounds = [], 0
+        while time.monotonic() < end or rounds < 6:
+            for world in (1, 2, 4, 8):
+                for rank in range(0, world, 2):
+                    with headrace.Loader(sidecar.address, rank=rank, world=world) as loader:
+                        feed.take(loader, 2)
+            rounds += 1
+            facts.append((feed.rss_kb(sidecar.engine), feed.fds(sidecar.engine), feed.threads(sidecar.engine)))
+    print(f"{rounds} rounds of 8 trainers; RSS kB, descriptors, threads: {facts[2]} .. {facts[-1]}")
+    assert facts[-1][0] - facts[2][0] < 2048
+    assert facts[-1][1:] == facts[2][1:]
