@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decoders/clip.h"
@@ -12,6 +13,8 @@
 #include "decoders/pcm.h"
 #include "decoders/scratch.h"
 #include "decoders/sound.h"
+
+#define MAX_SAMPLES (UINT64_C(1) << 40) /* a channel; more are not sound */
 
 struct audio_chain {
     struct hr_chain head;
@@ -41,7 +44,7 @@ static uint64_t scale(uint64_t samples, uint32_t from, uint32_t to)
     return (uint64_t)(v / from);
 }
 
-static uint64_t scale_up(uint64_t samples, uint32_t from, uint32_t to)
+static uint64_t scale_up(uint64_t samples, uint64_t from, uint32_t to)
 {
     unsigned __int128 v = (unsigned __int128)samples * to + from - 1;
     return (uint64_t)(v / from);
@@ -166,8 +169,9 @@ static int check_length(struct audio_chain *chain, const struct hr_chain_spec *s
     return 0;
 }
 
-/* The largest sample of a ragged field: the longest recording at the highest rate, unless the file
- * says max_seconds. */
+/* The largest sample of a ragged field, unless the file says max_seconds: the longest recording in
+ * seconds at the rate asked for (with mixed rates it need not be the one of most samples), or the
+ * most samples as recorded. Durations are rounded to nanoseconds. */
 static uint64_t largest(const struct audio_chain *chain, const struct hr_chain_spec *spec,
                         const struct hr_clip *clip)
 {
@@ -176,6 +180,8 @@ static uint64_t largest(const struct audio_chain *chain, const struct hr_chain_s
     uint32_t rate = chain->rate ? chain->rate : spec->max_sample_rate;
     if (clip->max_seconds > 0 && rate)
         return (uint64_t)ceil(clip->max_seconds * rate);
+    if (chain->rate && spec->max_duration_ns)
+        return scale_up(spec->max_duration_ns + 1, HR_NS_PER_S, chain->rate) + 1;
     if (chain->rate && spec->max_sample_rate)
         return scale_up(spec->max_samples, spec->max_sample_rate, chain->rate);
     return spec->max_samples;
@@ -185,9 +191,11 @@ static void set_outputs(struct audio_chain *chain, const struct hr_chain_spec *s
                         const struct hr_clip *clip, const struct hr_output *output)
 {
     struct hr_chain_output *main = &chain->head.outputs[0];
-    uint64_t samples = largest(chain, spec, clip);
+    uint64_t samples = hr_min_u64(largest(chain, spec, clip), MAX_SAMPLES);
     uint64_t channels = chain->mix == HR_SOUND_MONO     ? 1
                         : chain->mix == HR_SOUND_STEREO ? 2
+                        : spec->max_channels
+                            ? hr_min_u64(spec->max_channels, HR_AV_MAX_CHANNELS)
                                                         : 8;
     int time_axis = output->layout == HR_LAYOUT_NCT ? 1 : 0;
 
@@ -335,7 +343,7 @@ static int plan_sample(const struct hr_chain *head, const struct hr_draw_key *ke
     uint32_t channels = hr_sound_channels(chain->mix, facts->channels);
     int ret = 0;
 
-    if (facts->sample_rate == 0 || facts->channels == 0 || facts->samples >= UINT64_C(1) << 40)
+    if (facts->sample_rate == 0 || facts->channels == 0 || facts->samples >= MAX_SAMPLES)
         return hr_fail(err, HR_E_FORMAT, "the record's facts hold no sound");
     if (channels == 0) {
         hr_fail(err, HR_E_FORMAT, "no stereo of %u channels", facts->channels);

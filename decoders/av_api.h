@@ -71,6 +71,7 @@
     X(CODEC, avcodec_send_packet)                                                                  \
     X(CODEC, avcodec_version)                                                                      \
     X(FORMAT, av_find_best_stream)                                                                 \
+    X(FORMAT, av_find_input_format)                                                                \
     X(FORMAT, av_interleaved_write_frame)                                                          \
     X(FORMAT, av_read_frame)                                                                       \
     X(FORMAT, av_write_trailer)                                                                    \

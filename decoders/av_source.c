@@ -130,8 +130,40 @@ static int open_io(struct hr_av_source *s)
     return s->format ? 0 : HR_E_NOMEM;
 }
 
+/* Where sniffing leaves no doubt FFmpeg need not ask each of its hundreds of demuxers, which takes
+ * longer than decoding a second of speech. NULL: ask them. */
+static const AVInputFormat *known_demuxer(enum hr_media_format container)
+{
+    switch (container) {
+    case HR_MEDIA_MP4:
+        return hr_av.av_find_input_format("mov");
+    case HR_MEDIA_MATROSKA:
+        return hr_av.av_find_input_format("matroska");
+    case HR_MEDIA_FLAC:
+        return hr_av.av_find_input_format("flac");
+    case HR_MEDIA_OGG:
+        return hr_av.av_find_input_format("ogg");
+    case HR_MEDIA_MP3:
+        return hr_av.av_find_input_format("mp3");
+    case HR_MEDIA_AVI:
+        return hr_av.av_find_input_format("avi");
+    default:
+        return NULL;
+    }
+}
+
+/* Is the header enough? In FLAC it always is; in MP4 and Matroska where the caller can do without
+ * what probing finds out. */
+static bool header_is_enough(const struct hr_av_source *s, bool quick)
+{
+    if (s->container == HR_MEDIA_FLAC)
+        return true;
+    return quick && (s->container == HR_MEDIA_MP4 || s->container == HR_MEDIA_MATROSKA);
+}
+
 static int open_format(struct hr_av_source *s, bool quick, struct hr_error *err)
 {
+    const AVInputFormat *demuxer = known_demuxer(s->container);
     AVDictionary *options = NULL;
 
     if (open_io(s) < 0)
@@ -145,19 +177,30 @@ static int open_format(struct hr_av_source *s, bool quick, struct hr_error *err)
     hr_av.av_dict_set(&options, "format_whitelist", demuxers, 0);
     hr_av.av_dict_set(&options, "protocol_whitelist", "none", 0);
     hr_av.av_dict_set(&options, "max_streams", "64", 0);
-    int ret = hr_av.avformat_open_input(&s->format, NULL, NULL, &options);
+    int ret = hr_av.avformat_open_input(&s->format, NULL, demuxer, &options);
     hr_av.av_dict_free(&options);
     if (ret < 0) /* the context is freed, the I/O is ours still */
         return av_fail(err, HR_E_DECODE, ret, "the container cannot be read");
-    s->probed = !(quick && (s->container == HR_MEDIA_MP4 || s->container == HR_MEDIA_MATROSKA));
+    s->probed = !header_is_enough(s, quick);
     ret = s->probed ? hr_av.avformat_find_stream_info(s->format, NULL) : 0;
     if (ret < 0)
         return av_fail(err, HR_E_DECODE, ret, "the streams cannot be read");
     return 0;
 }
 
+/* A FLAC file has one stream of sound; its rate stands in the codec's header, where
+ * av_find_best_stream does not look. */
+static AVStream *find_flac(const struct hr_av_source *s)
+{
+    AVStream *first = s->format->nb_streams > 0 ? s->format->streams[0] : NULL;
+
+    return first && first->codecpar->codec_id == AV_CODEC_ID_FLAC ? first : NULL;
+}
+
 static AVStream *find(const struct hr_av_source *s, enum hr_field_type type)
 {
+    if (s->container == HR_MEDIA_FLAC)
+        return type == HR_FIELD_AUDIO ? find_flac(s) : NULL;
     int i = hr_av.av_find_best_stream(s->format, type == HR_FIELD_VIDEO ? AVMEDIA_TYPE_VIDEO
                                                                   : AVMEDIA_TYPE_AUDIO,
                                 -1, -1, NULL, 0);
@@ -256,7 +299,7 @@ int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8
     s->container = how->container;
     s->packets = s->frames = 0;
     s->packet_limit = count + 1024;
-    s->draining = s->mid_stream = false;
+    s->draining = s->mid_stream = s->held = false;
     s->queue = NULL;
     s->deadline_ns =
         hr_clock_ns() + (DEADLINE_BASE_S + count / DEADLINE_BYTES_PER_S) * HR_NS_PER_S;
@@ -296,24 +339,50 @@ static int take_queued(struct hr_av_source *s)
     return hr_av.av_packet_ref(s->packet, queue->packets[s->queue_at++]);
 }
 
+/* The next packet of the stream into s->packet. 0 or FFmpeg's error. */
 static int take_packet(struct hr_av_source *s)
 {
-    return s->queue ? take_queued(s) : hr_av.av_read_frame(s->format, s->packet);
+    int ret = 0;
+
+    if (s->held) {
+        s->held = false;
+        return 0;
+    }
+    while ((ret = s->queue ? take_queued(s) : hr_av.av_read_frame(s->format, s->packet)) >= 0) {
+        if (s->packet->stream_index == s->stream->index)
+            return 0;
+        hr_av.av_packet_unref(s->packet);
+        if (hr_clock_ns() > s->deadline_ns)
+            return AVERROR_EXIT;
+    }
+    return ret;
+}
+
+uint64_t hr_av_pass_by(struct hr_av_source *s, uint64_t samples)
+{
+    const AVRational tick = s->stream->time_base;
+    uint64_t passed = 0;
+
+    if (s->container != HR_MEDIA_FLAC || tick.num != 1 || tick.den != s->codec->sample_rate)
+        return 0;
+    while (!s->held && s->packets < s->packet_limit && take_packet(s) == 0) {
+        uint64_t n = s->packet->duration > 0 ? (uint64_t)s->packet->duration : UINT64_MAX;
+        s->held = n > samples - passed;
+        if (s->held)
+            break;
+        passed += n;
+        s->packets++;
+        hr_av.av_packet_unref(s->packet);
+    }
+    return passed;
 }
 
 /* Sends the next packet of the stream, or the end. 0 or an error. */
 static int send_next(struct hr_av_source *s, struct hr_error *err)
 {
-    int ret;
-
-    for (;;) {
-        if (hr_clock_ns() > s->deadline_ns)
-            return hr_fail(err, HR_E_LIMIT, "decoding takes longer than its deadline");
-        ret = take_packet(s);
-        if (ret < 0 || s->packet->stream_index == s->stream->index)
-            break;
-        hr_av.av_packet_unref(s->packet);
-    }
+    if (hr_clock_ns() > s->deadline_ns)
+        return hr_fail(err, HR_E_LIMIT, "decoding takes longer than its deadline");
+    int ret = take_packet(s);
     if (ret == AVERROR_EXIT)
         return hr_fail(err, HR_E_LIMIT, "reading takes longer than its deadline");
     if (ret < 0 && ret != AVERROR_EOF)

@@ -27,6 +27,7 @@ struct hr_av_source {
     uint32_t queue_at;
     bool probed;     /* opened without `quick`, or where that does not apply */
     bool draining;   /* every packet was sent */
+    bool held;       /* packet was taken and not yet sent */
     bool mid_stream; /* began without a keyframe: what cannot be decoded before one is skipped */
 };
 
@@ -49,6 +50,10 @@ void hr_av_close(struct hr_av_source *source); /* what is not open is fine */
 /* 1: source->frame holds the next frame, valid until the next call. 0: the end. Negative: damage
  * (HR_E_DECODE, HR_E_TRUNCATED) or a limit. */
 int hr_av_next(struct hr_av_source *source, struct hr_error *err) HR_MUST_CHECK;
+
+/* Passes by packets that end at most that many samples further on, where that changes nothing of what
+ * comes after: FLAC, whose frames know nothing of each other. How many samples were passed by. */
+uint64_t hr_av_pass_by(struct hr_av_source *source, uint64_t samples);
 
 /* Is there a stream of that type in the open file? Its parameters, or NULL. */
 const AVCodecParameters *hr_av_find(const struct hr_av_source *source, enum hr_field_type type);

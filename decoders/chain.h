@@ -33,7 +33,8 @@ struct hr_chain_spec {
     /* bounds over the dataset, for ragged outputs and limits; 0 = not known */
     uint32_t max_width, max_height;
     uint64_t max_samples, max_frames;
-    uint32_t max_sample_rate;
+    uint64_t max_duration_ns; /* of the longest recording, at whatever rate */
+    uint32_t max_sample_rate, max_channels;
     uint64_t max_bytes; /* largest stored value */
 };
 

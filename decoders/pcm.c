@@ -235,8 +235,10 @@ int hr_pcm_skip(struct hr_pcm *pcm, uint64_t samples, struct hr_error *err)
         int n = hr_pcm_next(pcm, err);
         if (n <= 0)
             return n;
-        if (pcm->pos <= target)
+        if (pcm->pos <= target) {
+            pcm->pos += hr_av_pass_by(&pcm->av, target - pcm->pos);
             continue;
+        }
         /* The rest of this block is given again: move it to the planes' front. */
         size_t rest = pcm->pos - target;
         for (uint32_t c = 0; c < pcm->channels; c++)

@@ -29,7 +29,8 @@ int hr_pcm_open(struct hr_pcm *pcm, enum hr_media_format container, const uint8_
                 size_t count, struct hr_error *err) HR_MUST_CHECK;
 void hr_pcm_close(struct hr_pcm *pcm);
 
-/* Moves on by that many samples: free for WAV; otherwise everything before is decoded and dropped.
+/* Moves on by that many samples: free for WAV, reading for FLAC; otherwise everything before is
+ * decoded and dropped.
  * Positive: that many samples from there on are in pcm->planes already. 0: ask hr_pcm_next, which
  * says the end when it was passed. */
 int hr_pcm_skip(struct hr_pcm *pcm, uint64_t samples, struct hr_error *err) HR_MUST_CHECK;

@@ -86,8 +86,8 @@ struct hr_field_totals {
     uint64_t max_block_bytes, max_stored_bytes; /* largest block: decompressed, stored */
     uint32_t min_width, max_width, min_height, max_height;
     uint64_t max_samples, max_items, max_frames;
-    uint64_t duration_ns;
-    uint32_t min_sample_rate, max_sample_rate;
+    uint64_t duration_ns, max_duration_ns;
+    uint32_t min_sample_rate, max_sample_rate, max_channels;
     bool uniform_shape;    /* tensor: every record has the same dtype and shape, given here */
     struct hr_facts first; /* facts of the first present record */
 };

@@ -129,6 +129,9 @@ static void count_field(struct hr_shard *shard, const struct hr_schema *schema, 
     fact_range(f, HRS_FACT_ITEMS, n, &low, &t->max_items);
     if (schema->fields[field].type == HR_FIELD_TOKENS)
         t->max_items = t->max_bytes / hr_dtype_bytes(schema->fields[field].dtype);
+    fact_range(f, HRS_FACT_DURATION_NS, n, &low, &t->max_duration_ns);
+    fact_range(f, HRS_FACT_CHANNELS, n, &low, &high);
+    t->max_channels = fit_u32(high);
     t->duration_ns = hr_column_sum(&f->facts[HRS_FACT_DURATION_NS], 0, n);
     t->uniform_shape = uniform(shard, schema, field, &t->first);
 }
@@ -167,7 +170,9 @@ void hr_totals_add(struct hr_field_totals *to, const struct hr_field_totals *fro
     RAISE(max_samples);
     RAISE(max_items);
     RAISE(max_frames);
+    RAISE(max_duration_ns);
     RAISE(max_sample_rate);
+    RAISE(max_channels);
     to->min_width = min_known(to->min_width, from->min_width);
     to->min_height = min_known(to->min_height, from->min_height);
     to->min_sample_rate = min_known(to->min_sample_rate, from->min_sample_rate);

@@ -351,6 +351,8 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         .max_samples = totals->max_samples,
         .max_frames = totals->max_frames,
         .max_sample_rate = totals->max_sample_rate,
+        .max_duration_ns = totals->max_duration_ns,
+        .max_channels = totals->max_channels,
         .max_bytes = totals->max_bytes,
     };
 

@@ -531,6 +531,32 @@ static void damaged_bytes_never_crash(void **state)
     }
 }
 
+/* 1 s of 48 kHz stereo and 4 s of 8 kHz mono: the recording of most samples is not the longest. */
+static void ragged_sound_of_mixed_rates_has_room_for_the_longest(void **state)
+{
+    struct hr_arg ragged[] = {{.name = "ragged", .kind = HR_ARG_BOOL, .boolean = true}};
+    struct hr_arg named[] = {number("rate", 16000), word("channels", "keep")};
+    struct hr_call output = {.name = "output", .args = ragged, .arg_count = 1};
+    struct hr_call options = {.name = "f", .args = named, .arg_count = 2};
+    struct hr_chain_spec spec = {.type = HR_FIELD_AUDIO, .field = "f", .output = &output,
+                                 .options = &options, .max_samples = 48000,
+                                 .max_sample_rate = 48000, .max_channels = 12,
+                                 .max_duration_ns = UINT64_C(4000000000)};
+    const struct hr_facts facts[] = {
+        {.format = HR_MEDIA_WAV, .sample_rate = 48000, .channels = 12, .samples = 48000},
+        {.format = HR_MEDIA_WAV, .sample_rate = 8000, .channels = 1, .samples = 32000}};
+    struct hr_sample_plan plan;
+    struct hr_chain *chain = NULL;
+
+    (void)state;
+    assert_int_equal(hr_chain_create(&spec, &chain, NULL), 0);
+    assert_int_equal(hr_chain_plan(chain, &facts[0], 1, 1, 0, 0, 0, &plan, NULL), 0);
+    assert_true(plan.bytes[0] == 16000 * 12 * sizeof(float));
+    assert_int_equal(hr_chain_plan(chain, &facts[1], 1, 1, 0, 0, 0, &plan, NULL), 0);
+    assert_true(plan.bytes[0] == 64000 * sizeof(float));
+    hr_chain_destroy(chain);
+}
+
 /* The facts are those of the whole file: decoding meets damage that measuring would have refused. */
 static void damaged_bytes_never_crash_a_chain(void **state)
 {
@@ -607,6 +633,7 @@ int main(void)
         cmocka_unit_test(short_recordings_are_padded_looped_or_rejected),
         cmocka_unit_test(random_starts_cover_the_recording_and_repeat),
         cmocka_unit_test(wrong_configurations_say_the_way_out),
+        cmocka_unit_test(ragged_sound_of_mixed_rates_has_room_for_the_longest),
         cmocka_unit_test(every_cut_is_told_or_follows_the_rule),
         cmocka_unit_test(damaged_bytes_never_crash),
         cmocka_unit_test(damaged_bytes_never_crash_a_chain),
