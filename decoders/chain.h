@@ -12,6 +12,7 @@
 #define HR_DECODERS_CHAIN_H
 
 #include "base/arg.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/types.h"
 
@@ -126,6 +127,16 @@ int hr_chain_decode(const struct hr_chain *chain, struct hr_context *context,
 int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type wanted, bool verify,
                      enum hr_field_type *type, struct hr_facts *facts, struct hr_error *err)
     HR_MUST_CHECK;
+
+/* Repacks a picture into a form that loads faster, with a seek table for partial reads (both buffers
+ * are reset). 0: the value is to be stored as HR_ENCODING_REPACKED_JPEG; the original bytes and
+ * pixels have been proven to come back. HR_E_FORMAT: not a kind that is repacked, keep it as it is;
+ * HR_E_DECODE: damaged, likewise. */
+int hr_media_repack(const uint8_t *bytes, size_t count, struct hr_buf *out, struct hr_buf *seek,
+                    struct hr_error *err) HR_MUST_CHECK;
+/* The original bytes of a stored value, appended to out. */
+int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, struct hr_buf *out,
+                     struct hr_error *err) HR_MUST_CHECK;
 
 /* Sniffs content alone from the first bytes; HR_MEDIA_UNKNOWN when it is none of ours. */
 enum hr_media_format hr_media_sniff(const uint8_t *bytes, size_t count);

@@ -65,6 +65,8 @@ enum { HR_DECODER_MAX = 16 };
 
 extern const struct hr_decoder hr_decoder_jpeg, hr_decoder_png, hr_decoder_webp;
 extern const struct hr_decoder hr_decoder_gif, hr_decoder_bmp, hr_decoder_tiff, hr_decoder_avif;
+/* Of values whose encoding says so; not in the registry, since their bytes are not sniffed. */
+extern const struct hr_image_decoder hr_repacked_jpeg_decoder;
 extern const struct hr_decoder hr_decoder_av; /* every audio and video container */
 
 /* Width, height and pixel limit of a picture. HR_E_LIMIT or HR_E_DECODE with the reason. */

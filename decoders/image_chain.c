@@ -22,6 +22,7 @@ struct image_context {
     struct hr_context base; /* first */
     struct hr_image_sink *sink;
     void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
+    void *repacked;               /* state of hr_repacked_jpeg_decoder, likewise */
     uint32_t max_width;
 };
 
@@ -217,21 +218,60 @@ static void context_destroy(struct hr_context *base)
     for (int i = 0; i < HR_DECODER_MAX; i++)
         if (context->states[i])
             hr_decoder_at(i)->image->destroy(context->states[i]);
+    hr_repacked_jpeg_decoder.destroy(context->repacked);
     hr_image_sink_destroy(context->sink);
     hr_free(context);
 }
 
+static int make_state(const struct image_context *context, const struct hr_image_decoder *decoder,
+                      void **state)
+{
+    if (*state)
+        return 0;
+    int depth = hr_mem_steady_pause();
+    int ret = decoder->create(context->max_width, state);
+    hr_mem_steady_resume(depth);
+    return ret;
+}
+
 static int state_of(struct image_context *context, const struct hr_decoder *decoder, void **state)
 {
-    int i = hr_decoder_index(decoder), ret = 0;
+    int i = hr_decoder_index(decoder);
+    int ret = make_state(context, decoder->image, &context->states[i]);
 
-    if (!context->states[i]) {
-        int depth = hr_mem_steady_pause();
-        ret = decoder->image->create(context->max_width, &context->states[i]);
-        hr_mem_steady_resume(depth);
-    }
     *state = context->states[i];
     return ret;
+}
+
+/* What decodes a value: by its encoding, and as-is values by their content. */
+struct choice {
+    const char *name;
+    const struct hr_image_decoder *image;
+    unsigned abilities;
+    void *state;
+};
+
+static int choose(struct image_context *context, unsigned encoding, const uint8_t *value,
+                  size_t value_bytes, struct choice *choice, struct hr_error *err)
+{
+    enum hr_media_format format;
+    int ret;
+
+    if (encoding == HR_ENCODING_REPACKED_JPEG) {
+        *choice = (struct choice){"repacked jpeg", &hr_repacked_jpeg_decoder, HR_DECODER_REGION, NULL};
+        ret = make_state(context, choice->image, &context->repacked);
+        choice->state = context->repacked;
+    } else if (encoding != HR_ENCODING_AS_IS) {
+        return hr_fail(err, HR_E_FORMAT, "pictures of encoding %u are not supported", encoding);
+    } else {
+        const struct hr_decoder *decoder = hr_decoder_find(value, value_bytes, &format);
+        if (!decoder || !decoder->image)
+            return hr_fail(err, HR_E_FORMAT, "pictures of format %s are not supported",
+                           hr_media_format_name(format));
+        *choice = (struct choice){decoder->name, decoder->image, decoder->abilities, NULL};
+        ret = state_of(context, decoder, &choice->state);
+    }
+    return ret < 0 ? hr_fail(err, ret, "no memory for a %s decoder", choice->name) : 0;
 }
 
 /* The JPEG state is made up front; the others when a picture of their format comes. */
@@ -269,20 +309,13 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
     struct image_context *context = HR_CONTAINER_OF(context_base, struct image_context, base);
     struct hr_image_target target = chain->target;
     struct hr_image_region region;
-    enum hr_media_format format;
-    void *state;
+    struct choice choice = {0};
 
-    if (encoding != 0)
-        return hr_fail(err, HR_E_FORMAT, "pictures of encoding %u are not supported", encoding);
-    const struct hr_decoder *decoder = hr_decoder_find(value, value_bytes, &format);
-    if (!decoder || !decoder->image)
-        return hr_fail(err, HR_E_FORMAT, "pictures of format %s are not supported",
-                       hr_media_format_name(format));
-    int ret = state_of(context, decoder, &state);
+    int ret = choose(context, encoding, value, value_bytes, &choice, err);
     if (ret < 0)
-        return hr_fail(err, ret, "no memory for a %s decoder", decoder->name);
+        return ret;
     target.dst = dst[0];
-    bool scaled = plan->image.scaled && decoder->abilities & HR_DECODER_SCALED;
+    bool scaled = plan->image.scaled && choice.abilities & HR_DECODER_SCALED;
     uint32_t shrink = scaled ? hr_image_shrink(&plan->image, plan->facts.width, plan->facts.height) : 1;
     ret = hr_image_sink_begin(context->sink, &plan->image, &target, plan->facts.width,
                               plan->facts.height, shrink, &region, err);
@@ -294,9 +327,9 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
         .channels = target.channels, .push = push, .user = context->sink,
     };
-    ret = decoder->image->decode(state, &request, err);
+    ret = choice.image->decode(choice.state, &request, err);
     if (ret == 0 && !hr_image_sink_end(context->sink))
-        return hr_fail(err, HR_E_DECODE, "the %s decoder gave too few rows", decoder->name);
+        return hr_fail(err, HR_E_DECODE, "the %s decoder gave too few rows", choice.name);
     return ret;
 }
 

@@ -9,14 +9,6 @@
 /* Compression of a field's values in shared blocks; media and large values stay HR_CODEC_NONE. */
 enum hr_codec { HR_CODEC_NONE = 0, HR_CODEC_LZ4 = 1, HR_CODEC_LZ4HC = 2 };
 
-/* How a value's bytes are stored. Appended to, never renumbered. */
-enum hr_encoding {
-    HR_ENCODING_AS_IS = 0,
-    HR_ENCODING_REPACKED_JPEG = 1, /* reserved: docs/formats/repacked-jpeg.md */
-    HR_ENCODING_REPACKED_PNG = 2,  /* reserved */
-    HR_ENCODING_PACKETS = 3,       /* reserved: media packets in decode order */
-};
-
 struct hr_schema_field {
     char name[HR_NAME_BYTES];
     enum hr_field_type type;

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
+#include "decoders/chain.h"
 #include "tools/inspect/inspect.h"
 
 struct options {
@@ -94,16 +95,11 @@ static int extract_bytes(const struct hr_dataset *d, uint64_t record, uint32_t f
     int ret;
 
     hr_dataset_locate(d, record, field, &p);
-    if (p.encoding != HR_ENCODING_AS_IS && !raw) {
-        ret = hr_fail(err, HR_E_UNSUPPORTED, "the value is stored as %s", hr_inspect_encoding_name(p.encoding));
-        hr_error_hint(err, "--raw writes the stored bytes");
-        return ret;
-    }
     ret = hr_dataset_read_value(d, record, field, &data, &bytes, err);
-    if (ret == 0) {
-        hr_buf_add(out, data, bytes);
-        hr_free(data);
-    }
+    if (ret < 0)
+        return ret;
+    ret = hr_media_restore(raw ? HR_ENCODING_AS_IS : p.encoding, data, bytes, out, err);
+    hr_free(data);
     return ret;
 }
 

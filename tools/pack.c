@@ -29,8 +29,7 @@ static const struct hr_cli_arg args[] = {
 };
 
 static const char *const froms[] = {"guess", "folder", "jsonl", "pairs", "wds", NULL};
-enum { JPEG_KEEP, JPEG_REPACK };
-static const char *const jpegs[] = {"keep", "repack", NULL};
+static const char *const jpegs[] = {"repack", "keep", NULL};
 
 #define AT(member) offsetof(struct hr_pack_options, member)
 static const struct hr_opt opts[] = {
@@ -44,7 +43,8 @@ static const struct hr_opt opts[] = {
      "end at the first record that is rejected: exit code 1, no dataset"},
     {"compress", 0, HR_OPT_LIST, "FIELD=CODEC", AT(compress),
      "lz4, lz4hc or none; lz4 is the default of text and json, none of the others"},
-    {"jpeg", 0, HR_OPT_CHOICE, NULL, AT(jpeg), "how JPEG pictures are stored", .fallback = "keep",
+    {"jpeg", 0, HR_OPT_CHOICE, NULL, AT(jpeg), "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can be "
+     "restored), or as they are", .fallback = "repack",
      .choices = jpegs},
     {"verify-media", 0, HR_OPT_FLAG, NULL, AT(verify_media),
      "decode every picture, recording and clip whole, and reject what is damaged"},
@@ -181,6 +181,8 @@ static int take(void *user, const char *key, const struct hr_pack_record *record
         tally->packed += record != NULL;
         tally->rejected += record == NULL;
         tally->renamed += record ? record->renamed : 0;
+        tally->repacked += record ? record->repacked : 0;
+        tally->kept += record ? record->kept : 0;
         tally->bytes_in += record ? record->bytes : 0;
         return 0;
     }
@@ -228,6 +230,8 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "found", t->found);
     hr_json_uint(&out, "left_out", p->source->left_out);
     hr_json_uint(&out, "renamed", t->renamed);
+    hr_json_uint(&out, "jpeg_repacked", t->repacked);
+    hr_json_uint(&out, "jpeg_kept", t->kept);
     hr_json_uint(&out, "classes", p->source->schema.class_count);
     hr_json_uint(&out, "bytes_in", t->bytes_in);
     hr_json_uint(&out, "bytes_out", p->output.bytes_out);
@@ -263,6 +267,9 @@ static int report_text(const struct pack *p, double seconds)
                     hr_cli_format_count((uint64_t)((double)p->done / seconds), a),
                     hr_cli_format_bytes((uint64_t)((double)p->bytes / seconds), b));
     hr_buf_add_str(&out, "\n");
+    if (t->repacked || t->kept)
+        hr_buf_addf(&out, "%s JPEG pictures repacked, %s kept as they are\n",
+                    hr_cli_format_count(t->repacked, a), hr_cli_format_count(t->kept, b));
     if (t->renamed)
         hr_buf_addf(&out, "%s files are not what their names say; their content counted\n",
                     hr_cli_format_count(t->renamed, a));
@@ -377,7 +384,8 @@ static int run(struct pack *p, struct hr_error *err)
         return code;
     if (hr_schema_check(&p->source->schema, err) < 0)
         return fail_before(err);
-    p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media};
+    p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media,
+                                           p->options.jpeg == HR_PACK_JPEG_REPACK};
     return p->options.dry_run ? dry_run(p, err) : pack_all(p, err);
 }
 
@@ -389,8 +397,6 @@ int hr_tool_pack(int argc, char **argv)
     int code = hr_cli_parse(&hr_command_pack, argc, argv, &p.options, sizeof(p.options));
     if (code != HR_CLI_RUN)
         return code;
-    if (p.options.jpeg == JPEG_REPACK)
-        return hr_cli_wrong(&hr_command_pack, "--jpeg=repack does not exist yet; --jpeg=keep does");
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of that write */
     raise_open_files();
     hr_interrupt_install();

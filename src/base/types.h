@@ -101,6 +101,14 @@ enum hr_media_format {
 
 const char *hr_media_format_name(enum hr_media_format format);
 
+/* How a value's bytes are stored. Appended to, never renumbered. */
+enum hr_encoding {
+    HR_ENCODING_AS_IS = 0,
+    HR_ENCODING_REPACKED_JPEG = 1, /* docs/formats/repacked-jpeg.md */
+    HR_ENCODING_REPACKED_PNG = 2,  /* reserved */
+    HR_ENCODING_PACKETS = 3,       /* reserved: media packets in decode order */
+};
+
 /* Facts of one value, stored in the shard index at pack; 0 = not known or not applicable. */
 struct hr_facts {
     uint32_t format;                  /* enum hr_media_format */

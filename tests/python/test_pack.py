@@ -98,6 +98,8 @@ class Base(unittest.TestCase):
 
     def run_pack(self, *args, src=None, dst=None, **kw):
         srcs = src if isinstance(src, list) else [src or self.src]
+        if not any(str(a).startswith("--jpeg") for a in args):
+            args = (*args, "--jpeg=keep")  # the tests look for the files' bytes; test_repack.py has the rest
         return subprocess.run([BIN, "pack", *map(str, srcs), str(dst or self.dst), *args],
                               capture_output=True, text=True, timeout=120, **kw)
 
@@ -432,8 +434,14 @@ class Destination(Base):
     def test_limit(self):
         self.assertEqual(self.pack("--limit", "2")["records"], 2)
 
-    def test_repack_is_not_there_yet(self):
-        self.refused("--jpeg=keep", "--jpeg=repack")
+    def test_pictures_are_repacked_unless_told_otherwise(self):
+        for i in range(3):
+            self.put(f"{i}.jpg", jpeg(i))
+        plain = subprocess.run([BIN, "pack", self.src, self.dst, "--json"], capture_output=True, text=True, timeout=120)
+        r = json.loads(plain.stdout)
+        self.assertEqual((r["records"], r["jpeg_repacked"], r["jpeg_kept"]), (3, 3, 0))
+        self.assertEqual(r["bytes_in"], sum(len(jpeg(i)) for i in range(3)))
+        self.refused("keep", "--jpeg=none")
 
     def test_wrong_options(self):
         self.refused("there is no field 'imag'", "--compress", "imag=lz4")

@@ -153,9 +153,13 @@ static int take_shard(struct hr_journal *journal, struct json_object *object, st
     struct hr_journal_shard shard = {
         .info = {.bytes = count_of(object, "bytes"), .record_count = count_of(object, "records")},
         .rejects_bytes = count_of(object, "rejects_bytes"),
-        .tally = {count_of(object, "found"), count_of(object, "packed"),
-                  count_of(object, "rejected"), count_of(object, "renamed"),
-                  count_of(object, "bytes_in")},
+        .tally = {.found = count_of(object, "found"),
+                  .packed = count_of(object, "packed"),
+                  .rejected = count_of(object, "rejected"),
+                  .renamed = count_of(object, "renamed"),
+                  .repacked = count_of(object, "repacked"),
+                  .kept = count_of(object, "kept"),
+                  .bytes_in = count_of(object, "bytes_in")},
     };
 
     if (!hr_digest_parse(text_of(object, "digest"), &shard.info.digest))
@@ -232,6 +236,8 @@ int hr_journal_add(struct hr_journal *journal, const struct hr_journal_shard *sh
     hr_json_uint(&line, "packed", shard->tally.packed);
     hr_json_uint(&line, "rejected", shard->tally.rejected);
     hr_json_uint(&line, "renamed", shard->tally.renamed);
+    hr_json_uint(&line, "repacked", shard->tally.repacked);
+    hr_json_uint(&line, "kept", shard->tally.kept);
     hr_json_uint(&line, "bytes_in", shard->tally.bytes_in);
     hr_json_close(&line, '}');
     ret = append(journal, &line, err);

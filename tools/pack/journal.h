@@ -19,6 +19,7 @@ struct hr_journal_run {
 /* Counts up to the end of a shard. */
 struct hr_tally {
     uint64_t found, packed, rejected, renamed;
+    uint64_t repacked, kept; /* JPEG pictures */
     uint64_t bytes_in; /* payload of what was packed */
 };
 

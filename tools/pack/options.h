@@ -4,6 +4,8 @@
 
 #include "tools/cli.h"
 
+enum hr_pack_jpeg { HR_PACK_JPEG_REPACK, HR_PACK_JPEG_KEEP };
+
 struct hr_pack_options {
     struct hr_cli cli;
     int from; /* 0 = guess, else 1 + index of the source kind */
@@ -12,7 +14,7 @@ struct hr_pack_options {
     int64_t limit; /* records, 0 = all */
     bool resume, strict, dry_run, verify_media;
     bool follow_symlinks, allow_outside;
-    int jpeg;
+    int jpeg; /* enum hr_pack_jpeg */
     const char *root;           /* tree that embedded paths may lie in; NULL = the JSONL's folder */
     struct hr_cli_list compress; /* FIELD=CODEC */
     struct hr_cli_list embed;    /* KEY or KEY=TYPE */

@@ -32,8 +32,8 @@ static char *options_text(const struct hr_pack_options *o, const struct hr_sourc
     static const char *const codecs[] = {"none", "lz4", "lz4hc"};
     struct hr_buf text = {0};
 
-    hr_buf_addf(&text, "from=%s shard-size=%" PRIu64 " jpeg=keep", source->kind->name,
-                o->shard_bytes);
+    hr_buf_addf(&text, "from=%s shard-size=%" PRIu64 " jpeg=%s", source->kind->name,
+                o->shard_bytes, o->jpeg == HR_PACK_JPEG_REPACK ? "repack" : "keep");
     if (o->verify_media)
         hr_buf_add_str(&text, " verify-media");
     if (o->follow_symlinks)
@@ -291,6 +291,8 @@ int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
     output->tally.found++;
     output->tally.packed++;
     output->tally.renamed += record->renamed;
+    output->tally.repacked += record->repacked;
+    output->tally.kept += record->kept;
     output->tally.bytes_in += record->bytes;
     return 0;
 }

@@ -26,7 +26,7 @@ void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count)
     memset(record->values, 0, field_count * sizeof(record->values[0]));
     record->owned_count = 0;
     record->bytes = 0;
-    record->renamed = 0;
+    record->renamed = record->repacked = record->kept = 0;
 }
 
 void hr_pack_record_finish(struct hr_pack_record *record)
@@ -107,6 +107,40 @@ static void put(struct hr_pack_record *record, uint32_t field, const void *data,
     record->bytes += bytes;
 }
 
+/* Stores a JPEG repacked where that gives back every byte and pixel, else as it is. */
+static int put_image(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
+                     const void *data, uint64_t bytes, const struct hr_facts *facts,
+                     struct hr_error *err)
+{
+    struct hr_buf packed = {0}, seek = {0};
+    struct hr_value *v = &record->values[field];
+    int ret = 0;
+
+    put(record, field, data, bytes, facts);
+    if (!intake->repack_jpeg || facts->format != HR_MEDIA_JPEG)
+        return 0;
+    if (hr_media_repack(data, bytes, &packed, &seek, NULL) < 0) {
+        record->kept++;
+    } else {
+        uint8_t *room = hr_pack_record_room(record, packed.used + seek.used, err);
+        if (room) {
+            memcpy(room, packed.data, packed.used);
+            memcpy(room + packed.used, seek.data, seek.used);
+            v->data = room;
+            v->bytes = packed.used;
+            v->encoding = HR_ENCODING_REPACKED_JPEG;
+            v->seek = room + packed.used;
+            v->seek_bytes = (uint32_t)seek.used;
+            record->repacked++;
+        } else {
+            ret = err->code;
+        }
+    }
+    hr_buf_finish(&packed);
+    hr_buf_finish(&seek);
+    return ret;
+}
+
 static int set_media(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
                      const void *data, uint64_t bytes, const char *name, bool may_move,
                      struct hr_error *err)
@@ -142,8 +176,7 @@ static int set_media(const struct hr_intake *intake, struct hr_pack_record *reco
         return ret;
     if (kind && kind->format != HR_MEDIA_UNKNOWN && (uint32_t)kind->format != facts.format)
         record->renamed++;
-    put(record, field, data, bytes, &facts);
-    return 0;
+    return put_image(intake, record, field, data, bytes, &facts, err);
 }
 
 static int set_text(struct hr_pack_record *record, uint32_t field, const void *data, uint64_t bytes,

@@ -12,10 +12,11 @@ enum { HR_KEY_BYTES = 1024 };
 struct hr_pack_record {
     char key[HR_KEY_BYTES];
     struct hr_value values[HR_MAX_FIELDS];
-    void *owned[HR_MAX_FIELDS + 1]; /* freed with the record */
+    void *owned[2 * HR_MAX_FIELDS + 1]; /* freed with the record: files and their repackings */
     int owned_count;
     uint64_t bytes;    /* payload of all values */
     uint32_t renamed;  /* values whose content is not what the file's name says */
+    uint32_t repacked, kept; /* JPEG pictures stored repacked, and as they are although asked */
     /* What a source keeps from one record to the next in the same place, and how it goes. */
     void *scratch;
     void (*scratch_free)(void *scratch);
@@ -25,6 +26,7 @@ struct hr_pack_record {
 struct hr_intake {
     const struct hr_schema *schema;
     bool verify_media; /* decode each whole */
+    bool repack_jpeg;
 };
 
 /* field_count: of the schema; only so many values are cleared. */

@@ -1,0 +1,130 @@
+/* Repacked pictures in the image chain: the decoder over decoders/rjpeg, and the way there and back for
+ * pack and inspect. A value is repacked because the index says so, never because its bytes look
+ * like it, so this decoder is not in the registry. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "decoders/chain.h"
+#include "decoders/decoder.h"
+#include "decoders/rjpeg/rjpeg.h"
+
+struct repacked {
+    struct hr_rjpeg *codec;
+    uint8_t *gray; /* one row, for pictures stored as RGB that are wanted gray */
+    size_t gray_room;
+};
+
+struct rows {
+    const struct hr_image_request *request;
+    struct repacked *repacked;
+    bool more;
+};
+
+static void destroy(void *state)
+{
+    struct repacked *r = state;
+
+    if (!r)
+        return;
+    hr_rjpeg_destroy(r->codec);
+    hr_free(r->gray);
+    hr_free(r);
+}
+
+static int create(uint32_t max_width, void **state)
+{
+    struct repacked *r = hr_alloc_zero(1, sizeof(*r));
+    int ret = r ? hr_rjpeg_create(&r->codec) : HR_E_NOMEM;
+
+    if (ret == 0 && max_width)
+        ret = hr_rjpeg_reserve(r->codec, max_width);
+    if (ret < 0) {
+        destroy(r);
+        return ret;
+    }
+    *state = r;
+    return 0;
+}
+
+static void push_row(void *user, const uint8_t *row)
+{
+    struct rows *rows = user;
+
+    if (rows->more)
+        rows->more = rows->request->push(rows->request->user, row);
+}
+
+/* ITU-R 601 luma in 16-bit fixed point, as libjpeg-turbo and Pillow have it. */
+static void push_row_as_gray(void *user, const uint8_t *row)
+{
+    struct rows *rows = user;
+    uint8_t *gray = rows->repacked->gray;
+
+    for (uint32_t x = 0; x < rows->request->w; x++)
+        gray[x] = (uint8_t)((row[3 * x] * 19595u + row[3 * x + 1] * 38470u +
+                             row[3 * x + 2] * 7471u + 32768u) >> 16);
+    push_row(user, gray);
+}
+
+static int room_for_gray(struct repacked *r, uint32_t width)
+{
+    size_t need = (size_t)width + 64;
+
+    if (need <= r->gray_room)
+        return 0;
+    int depth = hr_mem_steady_pause();
+    hr_free(r->gray);
+    r->gray = hr_alloc_zero(1, need);
+    hr_mem_steady_resume(depth);
+    r->gray_room = r->gray ? need : 0;
+    return r->gray ? 0 : HR_E_NOMEM;
+}
+
+static int decode(void *state, const struct hr_image_request *q, struct hr_error *err)
+{
+    struct repacked *r = state;
+    struct rows rows = {.request = q, .repacked = r, .more = true};
+    struct hr_rjpeg_view view = hr_rjpeg_view_whole(q->bytes, q->count);
+    struct hr_rjpeg_box box = {q->x, q->y, q->w, q->h};
+    struct hr_rjpeg_sink sink = {.row = push_row, .user = &rows, .channels = q->channels};
+    struct hr_rjpeg_info info;
+
+    int ret = hr_rjpeg_info(q->bytes, q->count, &info, err);
+    if (ret < 0)
+        return ret;
+    if (info.width != q->picture_w || info.height != q->picture_h)
+        return hr_fail(err, HR_E_DECODE, "the picture is %u x %u, the index says %u x %u",
+                       info.width, info.height, q->picture_w, q->picture_h);
+    if (q->channels == 1 && info.colour == HR_RJPEG_RGB) {
+        if (room_for_gray(r, q->w) < 0)
+            return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", q->w);
+        sink.row = push_row_as_gray;
+        sink.channels = 3;
+    }
+    return hr_rjpeg_decode(r->codec, &view, &box, &sink, err);
+}
+
+const struct hr_image_decoder hr_repacked_jpeg_decoder = {
+    .create = create,
+    .destroy = destroy,
+    .decode = decode,
+};
+
+int hr_media_repack(const uint8_t *bytes, size_t count, struct hr_buf *out, struct hr_buf *seek,
+                    struct hr_error *err)
+{
+    if (hr_media_sniff(bytes, count) != HR_MEDIA_JPEG)
+        return hr_fail(err, HR_E_FORMAT, "only JPEG pictures are repacked");
+    return hr_rjpeg_encode(bytes, count, out, seek, err);
+}
+
+int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, struct hr_buf *out,
+                     struct hr_error *err)
+{
+    if (encoding == HR_ENCODING_REPACKED_JPEG)
+        return hr_rjpeg_restore(bytes, count, out, err);
+    if (encoding != HR_ENCODING_AS_IS)
+        return hr_fail(err, HR_E_FORMAT, "values of encoding %u are not known here", encoding);
+    hr_buf_add(out, bytes, count);
+    return hr_buf_failed(out) ? hr_fail(err, HR_E_NOMEM, "no memory for %zu bytes", count) : 0;
+}
