@@ -100,6 +100,7 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
         if (ret < 0)
             return ret;
         e->worker_count = i + 1;
+        w->finisher.field_in_hand = &w->seat->field;
         w->finisher.no_decode = e->options.no_decode;
         w->finisher.no_checksum = e->options.no_checksum;
         w->finisher.timed = e->options.timed;

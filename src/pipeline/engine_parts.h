@@ -126,7 +126,7 @@ void hr_engine_notify(struct hr_engine *engine);
 
 /* trap.c */
 bool hr_trap_wanted(void);
-void hr_trap_look(const struct hr_sample *sample);
+void hr_trap_look(const struct hr_sample *sample, struct hr_flight_seat *seat);
 
 /* threads.c: every thread of the engine is made here, with all signals but those of
  * crashes blocked. */

@@ -23,7 +23,7 @@ enum {
 struct hr_flight_seat {
     _Alignas(HR_CACHE_LINE) _Atomic uint64_t in_hand; /* record + 1; 0 = nothing */
     _Atomic uint64_t since_ns;
-    _Atomic uint32_t source, field;
+    _Atomic uint32_t source, field; /* field: index in the plan */
     _Atomic uint64_t done; /* samples finished since the engine began */
 };
 

@@ -477,6 +477,8 @@ int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error
         const struct hr_plan_field *f = &plan->fields[i];
         struct hr_sample_field *sf = &s->fields[i];
         bool present = sf->place.present;
+        if (w->field_in_hand)
+            atomic_store_explicit(w->field_in_hand, i, memory_order_relaxed);
         ret = has_payload(f) ? finish_payload(w, s, f, sf, err)
                              : finish_index_value(s, f, &present, err);
         if (ret < 0)

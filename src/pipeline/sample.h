@@ -34,6 +34,7 @@ struct hr_finisher {
     } times;
     bool timed; /* read clocks around the stages */
     _Atomic uint64_t *by_source; /* [source_count] samples finished; NULL = not counted. Relaxed */
+    _Atomic uint32_t *field_in_hand; /* is told which plan field is being finished; NULL = nobody is */
 };
 
 int hr_finisher_init(struct hr_finisher *finisher, const struct hr_plan *plan, struct hr_error *err)

@@ -45,12 +45,13 @@ static void spring(const char *how, size_t bytes)
         pause();
 }
 
-void hr_trap_look(const struct hr_sample *s)
+void hr_trap_look(const struct hr_sample *s, struct hr_flight_seat *seat)
 {
     for (uint32_t i = 0; i < s->batch->plan->field_count; i++) {
         const struct hr_sample_field *f = &s->fields[i];
         if (!f->place.present || !f->bytes)
             continue;
+        atomic_store_explicit(&seat->field, i, memory_order_relaxed);
         const char *bytes = (const char *)f->bytes;
         size_t n = hr_min_u64(f->want_bytes, LOOKED_AT);
         const char *at = memmem(bytes, n, mark, sizeof(mark) - 1);

@@ -73,7 +73,7 @@ static int finish(struct hr_worker *w, struct hr_sample *s, uint64_t now_ns, str
 {
     hr_flight_take(w->seat, s->place.source, s->record, now_ns);
     if (HR_UNLIKELY(w->engine->traps))
-        hr_trap_look(s);
+        hr_trap_look(s, w->seat);
     int ret = hr_sample_finish(&w->finisher, s, err);
     hr_flight_drop(w->seat);
     return ret;

@@ -149,6 +149,48 @@ def test_masked_and_fatal_crashes():
     assert caught.value.record == 9
 
 
+def test_crashes_count_against_the_budget():
+    traps = {r: "crash" for r in range(20, 200, 8)}
+    dataset = make_dataset("crashes", 256, traps)
+    keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none")  # at most 16 of these
+    with feed.Sidecar(keys, env=TRAPS) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            with pytest.raises(headrace.BudgetError, match="17 records are bad, more than the budget of 16"):
+                rows_of(loader)
+        assert sidecar.log.read_text().count("goes on") == 17
+
+
+# Kills every process that begins below the one that it is told, as soon as it is headrace.
+KILLER = """
+import os, signal, sys, time
+from pathlib import Path
+while True:
+    for pid in Path(f"/proc/{sys.argv[1]}/task/{sys.argv[1]}/children").read_text().split():
+        try:
+            if Path(f"/proc/{pid}/comm").read_text() == "headrace\\n":
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+    time.sleep(0.005)
+"""
+
+
+def test_a_private_sidecar_that_is_killed_again_and_again_is_an_error_in_time():
+    with headrace.Loader(feed.small(), timeout=2) as loader:
+        feed.take(loader, 3)
+        killer = subprocess.Popen([sys.executable, "-c", KILLER, str(os.getpid())])
+        try:
+            begin = time.monotonic()
+            with pytest.raises(headrace.DisconnectedError, match="private sidecar"):
+                while True:
+                    feed.take(loader, 1)
+            assert time.monotonic() - begin < 10
+        finally:
+            killer.kill()
+            killer.wait()
+    assert feed.children() == []
+
+
 def test_a_private_trainer_sees_a_pause(monkeypatch):
     monkeypatch.setenv("HEADRACE_TEST_DECODER", "1")
     dataset = make_dataset("private", 640, {333: "crash", 500: "abort"})
