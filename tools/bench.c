@@ -88,10 +88,22 @@ static void *serve(void *arg)
 struct reading {
     uint64_t now_ns, process_cpu_ns, consumer_cpu_ns, consumer_wait_ns;
     struct hr_engine_stats engine;
+    uint64_t by_source[HR_BENCH_SOURCES];
 };
 
-static void take_reading(struct reading *r, struct hr_server *server, struct hr_client *client)
+/* Sources whose mix is reported. */
+static uint32_t listed_sources(const struct hr_plan *plan)
 {
+    uint32_t count = plan->sources.count < HR_BENCH_SOURCES ? plan->sources.count : HR_BENCH_SOURCES;
+
+    return count > 1 ? count : 0;
+}
+
+static void take_reading(struct reading *r, const struct hr_plan *plan, struct hr_server *server,
+                         struct hr_client *client)
+{
+    for (uint32_t i = 0; i < listed_sources(plan); i++)
+        r->by_source[i] = hr_engine_source_samples(hr_server_engine(server), i);
     hr_engine_stats(hr_server_engine(server), &r->engine);
     r->consumer_wait_ns = hr_client_wait_ns(client);
     r->process_cpu_ns = hr_clock_process_ns();
@@ -168,7 +180,20 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
     };
 }
 
-static int measure(const struct options *o, struct hr_server *server, struct hr_client *client,
+static void fill_sources(struct hr_bench_result *r, const struct reading *a, const struct reading *b,
+                         const struct hr_plan *plan)
+{
+    r->source_count = listed_sources(plan);
+    for (uint32_t i = 0; i < r->source_count; i++) {
+        uint64_t total, share = hr_order_share_of(&plan->order, i, &total);
+        r->sources[i].path = plan->sources.items[i].path;
+        r->sources[i].samples = b->by_source[i] - a->by_source[i];
+        r->sources[i].asked = (double)share / (double)total;
+    }
+}
+
+static int measure(const struct options *o, const struct hr_plan *plan, struct hr_server *server,
+                   struct hr_client *client,
                    struct hr_bench_result *result, struct hr_error *err)
 {
     struct hr_progress progress;
@@ -180,14 +205,15 @@ static int measure(const struct options *o, struct hr_server *server, struct hr_
     int ret = consume(client, o, warm_until, 0, &counts, &progress, err);
     if (ret < 0)
         return ret;
-    take_reading(&before, server, client);
+    take_reading(&before, plan, server, client);
     uint64_t until = o->batches ? UINT64_MAX : before.now_ns + (uint64_t)(o->seconds * 1e9);
     ret = consume(client, o, until, (uint64_t)o->batches, &counts, &progress, err);
-    take_reading(&after, server, client);
+    take_reading(&after, plan, server, client);
     hr_progress_clear(&progress);
     if (ret < 0)
         return ret;
     fill_result(result, &before, &after, &counts, hr_server_engine(server));
+    fill_sources(result, &before, &after, plan);
     return 0;
 }
 
@@ -236,7 +262,7 @@ static int run(const struct options *o, struct hr_job *job, struct hr_bench_resu
     }
     ret = attach(o, pair[1], &client, err);
     if (ret == 0)
-        ret = measure(o, served.server, client, result, err);
+        ret = measure(o, job->plan, served.server, client, result, err);
     hr_client_close(client);
     hr_server_stop(served.server);
     pthread_join(thread, NULL);

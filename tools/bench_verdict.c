@@ -122,6 +122,26 @@ void hr_bench_judge(struct hr_bench_result *r)
     }
 }
 
+/* Realised share of a source among the samples finished. */
+static double realised(const struct hr_bench_result *r, uint32_t source)
+{
+    return r->finished_samples ? (double)r->sources[source].samples / (double)r->finished_samples : 0;
+}
+
+static void json_sources(struct hr_buf *b, const struct hr_bench_result *r)
+{
+    hr_json_open(b, "sources", '[');
+    for (uint32_t i = 0; i < r->source_count; i++) {
+        hr_json_open(b, NULL, '{');
+        hr_json_str(b, "dataset", r->sources[i].path);
+        hr_json_uint(b, "samples", r->sources[i].samples);
+        hr_json_double(b, "share", realised(r, i));
+        hr_json_double(b, "asked", r->sources[i].asked);
+        hr_json_close(b, '}');
+    }
+    hr_json_close(b, ']');
+}
+
 void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
 {
     hr_json_open(b, NULL, '{');
@@ -157,6 +177,8 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
     hr_json_double(b, "waits_for_data", share(r->consumer_wait_ns, r->seconds));
     hr_json_close(b, '}');
     hr_json_close(b, '}');
+    if (r->source_count)
+        json_sources(b, r);
     hr_json_str(b, "bound_by", r->bound_by);
     hr_json_double(b, "expected_gain", r->gain);
     hr_json_str(b, "verdict", r->verdict);
@@ -186,5 +208,8 @@ void hr_bench_print_text(struct hr_buf *b, const struct hr_bench_result *r)
                 per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns), cores_used(r));
     if (r->bad_samples)
         hr_buf_addf(b, "  bad       %llu samples were bad\n", (unsigned long long)r->bad_samples);
+    for (uint32_t i = 0; i < r->source_count; i++)
+        hr_buf_addf(b, "  source    %s: %.3f %% of the samples, %.3f %% asked\n", r->sources[i].path,
+                    100 * realised(r, i), 100 * r->sources[i].asked);
     hr_buf_addf(b, "verdict: %s\n", r->verdict);
 }

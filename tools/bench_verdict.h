@@ -5,6 +5,8 @@
 
 #include "base/buf.h"
 
+enum { HR_BENCH_SOURCES = 16 };
+
 struct hr_bench_result {
     /* measured */
     double seconds;
@@ -15,6 +17,12 @@ struct hr_bench_result {
     uint64_t reader_cpu_ns, plan_ns, hand_off_ns, fed_batches;
     uint64_t worker_busy_ns, worker_idle_ns, worker_cpu_ns, checksum_ns, decode_ns;
     uint64_t consumer_wait_ns, consumer_cpu_ns, process_cpu_ns;
+    uint32_t source_count; /* listed; 0 = a single dataset */
+    struct {
+        const char *path;
+        uint64_t samples;
+        double asked; /* share of all samples */
+    } sources[HR_BENCH_SOURCES];
     /* concluded by hr_bench_judge */
     const char *bound_by; /* "decode", "read", "hand-off", "trainer" */
     double gain;          /* expected rate over the present one when the advice is taken */

@@ -2,6 +2,7 @@
 import importlib.util
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -109,6 +110,36 @@ class Order(unittest.TestCase):
 
 
 class SecondImplementation(unittest.TestCase):
+    def test_random_mixtures_agree_with_what_the_command_prints(self):
+        rng, spec = random.Random(5), oracle()
+        for _ in range(150):
+            kind, last = rng.choice(spec.KINDS), rng.choice(spec.LASTS)
+            stop = rng.choice(spec.STOPS + ["all_exhausted"])
+            by_repeats = rng.random() < 0.3
+            sources = [{"records": rng.choice([1, 10, 1000, rng.randint(1, 4000), 10**9 if kind != "window" else 5]),
+                        **({"repeats": rng.randint(1, 4)} if by_repeats
+                           else {"weight": rng.choice([1, 2, 0.3, 1e-3, rng.random() + 1e-6])})}
+                       for _ in range(rng.randint(2, 6))]
+            batch, seed, steps = rng.choice([1, 7, 32, 100]), rng.getrandbits(64), rng.randint(1, 50)
+            plan = spec.Mixture(kind, last, seed, batch, 8, 3, sources, stop, steps)
+            keys = {"dataset": [{"path": f"{i}.hrd", **{k: v for k, v in s.items() if k != "records"}}
+                                for i, s in enumerate(sources)],
+                    "seed": seed, "batch": batch, "last": last,
+                    "order": {"window": {"block": 8, "open": 3}} if kind == "window" else kind}
+            if not by_repeats and stop != "all_exhausted":
+                keys["stop"] = {"steps": steps} if stop == "steps" else stop
+            epoch = rng.choice([0, 1, 1000])
+            if plan.steps(epoch) == 0:
+                continue
+            cursor = epoch, rng.choice([0, plan.steps(epoch) - 1, rng.randrange(plan.steps(epoch))])
+            got = lines(json.dumps(keys), "--records", ",".join(str(s["records"]) for s in sources),
+                        "--epoch", cursor[0], "--step", cursor[1], "--count", 2)
+            for line in got:
+                want = [plan.place(*cursor, i) for i in range(plan.samples(cursor[1]))]
+                self.assertEqual((line["epoch"], line["step"]), cursor)
+                self.assertEqual(line["records"], [f"{p[2]}:{p[3]}" if p[4] else None for p in want], keys)
+                cursor = plan.next(*cursor)
+
     def test_random_plans_agree(self):
         """Also by meson's suite 'golden', where Python may lack xxhash and digests are then not compared."""
         build = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
@@ -141,12 +172,12 @@ class Examples(unittest.TestCase):
         self.assertGreater(len(blocks), 3)
         for block in blocks:
             forms = [block]
-            if len(re.findall(r"(?m)^(dataset|order):", block)) > 1:  # alternatives, a line each
+            if len(re.findall(r"(?m)^(dataset|order|where|stop):", block)) > 1:  # alternatives, a line each
                 forms = block.splitlines()
             for form in forms:
                 with self.subTest(form):
                     if "dataset:" not in form:
-                        form = "dataset: a\n" + form
+                        form = ("dataset: [a, b]\n" if form.startswith("stop") else "dataset: a\n") + form
                     form = form.replace("[...]", "[]").replace("{...}", "{}")
                     r = run(form, "--records", 100000)
                     self.assertEqual(r.returncode, 0, r.stderr)
