@@ -1,0 +1,97 @@
+/* The bench verdict: what bounds the rate, told from who waits for whom. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tools/bench_verdict.h"
+
+/* Ten seconds, two workers, 10,000 samples in 100 batches; the shares are of one thread's time. */
+static struct hr_bench_result result(double busy, double consumer_waits, double reader_cpu)
+{
+    struct hr_bench_result r = {
+        .seconds = 10,
+        .batches = 100,
+        .fed_batches = 100,
+        .samples = 10000,
+        .finished_samples = 10000,
+        .workers = 2,
+        .reader_reason = "uring: io_uring works here",
+        .read_bytes = 1000000000,
+        .read_requests = 10000,
+        .reader_cpu_ns = (uint64_t)(reader_cpu * 10e9),
+        .worker_busy_ns = (uint64_t)(busy * 20e9),
+        .worker_cpu_ns = (uint64_t)(busy * 20e9),
+        .consumer_wait_ns = (uint64_t)(consumer_waits * 10e9),
+        .process_cpu_ns = (uint64_t)((busy * 2 + reader_cpu) * 10e9),
+    };
+
+    hr_bench_judge(&r);
+    return r;
+}
+
+static void consumer_that_never_waits_bounds_the_rate(void **state)
+{
+    struct hr_bench_result r = result(0.25, 0.01, 0.05);
+
+    (void)state;
+    assert_string_equal(r.bound_by, "trainer");
+    assert_non_null(strstr(r.verdict, "4.0x"));
+}
+
+static void busy_workers_bound_the_rate(void **state)
+{
+    struct hr_bench_result r = result(0.97, 0.9, 0.05);
+
+    (void)state;
+    assert_string_equal(r.bound_by, "decode");
+    assert_true(r.gain > 1);
+}
+
+static void workers_that_wait_for_reads_bound_nothing(void **state)
+{
+    struct hr_bench_result r = result(0.2, 0.9, 0.1);
+
+    (void)state;
+    assert_string_equal(r.bound_by, "read");
+    assert_true(r.gain > 4.9 && r.gain < 5.1);
+    assert_non_null(strstr(r.verdict, "100.0 MB/s"));
+}
+
+static void busy_reader_thread_is_told_apart_from_storage(void **state)
+{
+    struct hr_bench_result r = result(0.2, 0.9, 0.95);
+
+    (void)state;
+    assert_string_equal(r.bound_by, "hand-off");
+}
+
+static void no_batches_is_no_division_by_zero(void **state)
+{
+    struct hr_bench_result r = {.seconds = 1, .workers = 1, .reader_reason = ""};
+    struct hr_buf out = {0};
+
+    (void)state;
+    hr_bench_judge(&r);
+    assert_string_equal(r.bound_by, "read");
+    hr_bench_print_json(&out, &r);
+    hr_bench_print_text(&out, &r);
+    assert_null(strstr(hr_buf_str(&out), "nan"));
+    hr_buf_finish(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(consumer_that_never_waits_bounds_the_rate),
+        cmocka_unit_test(busy_workers_bound_the_rate),
+        cmocka_unit_test(workers_that_wait_for_reads_bound_nothing),
+        cmocka_unit_test(busy_reader_thread_is_told_apart_from_storage),
+        cmocka_unit_test(no_batches_is_no_division_by_zero),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
