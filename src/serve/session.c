@@ -339,7 +339,7 @@ static int dispatch(struct hr_session_host *host, struct hr_session *session, co
             return handle_hello(host, session, &hello);
         if (head->kind == HR_WIRE_BYE)
             return HR_E_DISCONNECTED;
-        if (session->stream && head->kind == HR_WIRE_SEEK && bytes == sizeof(struct hr_wire_seek))
+        if (session->stream && head->kind == HR_WIRE_SEEK && bytes >= sizeof(struct hr_wire_seek))
             return handle_seek(host, session, msg);
         if (session->stream && head->kind == HR_WIRE_STATS_ASK)
             return handle_stats(host, session);
