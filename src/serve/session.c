@@ -394,6 +394,7 @@ void hr_session_end(struct hr_session_host *host, struct hr_session *session)
         if (--entry->sessions == 0)
             hr_stream_pause(session->stream);
         hr_ring_detach(hr_stream_ring(session->stream), session->consumer);
+        hr_engine_wake(host->engine); /* replicas that are left wait for the slots it held */
         hr_log(HR_LOG_INFO, "trainer %s (pid %d) of rank %u left; its leases are reclaimed",
                session->client, (int)session->peer_pid, entry->rank);
     }

@@ -1,0 +1,19 @@
+"""A test that hangs fails after HR_TEST_SECONDS (300), where it stood; the others go on."""
+import os
+import signal
+
+import pytest
+
+SECONDS = int(os.environ.get("HR_TEST_SECONDS", "300"))
+
+
+@pytest.fixture(autouse=True)
+def limited_in_time():
+    def stop(*_):
+        raise TimeoutError(f"this test took more than {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
