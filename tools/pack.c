@@ -42,7 +42,7 @@ static const struct hr_opt opts[] = {
     {"strict", 0, HR_OPT_FLAG, NULL, AT(strict),
      "end at the first record that is rejected: exit code 1, no dataset"},
     {"compress", 0, HR_OPT_LIST, "FIELD=CODEC", AT(compress),
-     "lz4, lz4hc or none; lz4 is the default of text and json, none of the others"},
+     "lz4, lz4hc or none (default): smaller, but a record then costs its whole block; for order: none"},
     {"jpeg", 0, HR_OPT_CHOICE, NULL, AT(jpeg), "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can be "
      "restored), or as they are", .fallback = "repack",
      .choices = jpegs},

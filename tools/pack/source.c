@@ -201,10 +201,6 @@ int hr_source_field(struct hr_schema *schema, const char *name, enum hr_field_ty
     struct hr_schema_field *field = &schema->fields[schema->field_count];
     *field = (struct hr_schema_field){.type = type};
     snprintf(field->name, sizeof(field->name), "%s", name);
-    /* Text shrinks to half and is read in blocks anyway; everything else is compressed already or
-     * wanted in one piece. */
-    if (type == HR_FIELD_TEXT || type == HR_FIELD_JSON)
-        field->codec = HR_CODEC_LZ4;
     return (int)schema->field_count++;
 }
 
