@@ -1,0 +1,74 @@
+/* Any bytes as a repacked JPEG: refused, or decoded to rows of the box's size by every variant, planned for
+ * reading, and taken back to a JPEG. The first eight bytes choose the box, the rest is the value. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "rjpeg/rjpeg.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { MAX_PIXELS = 1 << 20 }; /* keeps runs short; larger claims are left to the header's own limits */
+
+struct rows {
+    uint64_t count;
+    uint32_t row_bytes, sum;
+};
+
+static void take_row(void *user, const uint8_t *row)
+{
+    struct rows *rows = user;
+
+    for (uint32_t i = 0; i < rows->row_bytes; i++)
+        rows->sum += row[i];
+    rows->count++;
+}
+
+static struct hr_rjpeg_box choose_box(const uint8_t *bytes, const struct hr_rjpeg_info *info)
+{
+    struct hr_rjpeg_box box = {hr_load_le16(bytes) % info->width, hr_load_le16(bytes + 2) % info->height, 0, 0};
+
+    box.w = 1 + hr_load_le16(bytes + 4) % (info->width - box.x);
+    box.h = 1 + hr_load_le16(bytes + 6) % (info->height - box.y);
+    return box;
+}
+
+static void decode(struct hr_rjpeg *decoder, const uint8_t *packed, size_t bytes, const struct hr_rjpeg_box *box,
+                   uint32_t channels)
+{
+    struct hr_rjpeg_view view = hr_rjpeg_view_whole(packed, bytes);
+    struct rows rows = {.row_bytes = box->w * channels};
+    struct hr_rjpeg_sink sink = {.row = take_row, .user = &rows, .channels = channels};
+
+    if (hr_rjpeg_decode(decoder, &view, box, &sink, NULL) == 0 && rows.count != box->h)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static const char *const variants[] = {"c", "avx2", "avx512"};
+    static struct hr_rjpeg *decoder;
+    struct hr_rjpeg_info info;
+    struct hr_rjpeg_range ranges[4];
+    struct hr_buf jpeg = {0};
+
+    if (!decoder && hr_rjpeg_create(&decoder) < 0)
+        abort();
+    if (bytes < 8 || hr_rjpeg_info(data + 8, bytes - 8, &info, NULL) < 0)
+        return 0;
+    struct hr_rjpeg_box box = choose_box(data, &info);
+    if ((uint64_t)box.w * box.h <= MAX_PIXELS)
+        for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++)
+            if (hr_rjpeg_set_variant(decoder, variants[v])) {
+                decode(decoder, data + 8, bytes - 8, &box, 3);
+                decode(decoder, data + 8, bytes - 8, &box, 1);
+            }
+    int n = hr_rjpeg_ranges(&info, data + 8, bytes - 8, &box, 64, ranges, 4, NULL);
+    for (int i = 0; i < n; i++)
+        if (ranges[i].off < info.head_bytes)
+            abort();
+    if (hr_rjpeg_restore(data + 8, bytes - 8, &jpeg, NULL) < 0)
+        hr_buf_reset(&jpeg);
+    hr_buf_finish(&jpeg);
+    return 0;
+}
