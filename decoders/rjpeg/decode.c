@@ -238,7 +238,8 @@ static void repeat(const uint8_t *in, uint32_t step, uint32_t count, uint8_t *ou
 static const uint8_t *full_row(struct hr_rjpeg *d, uint32_t c, uint32_t y)
 {
     uint32_t hs = d->reach.component[c].h_step, vs = d->reach.component[c].v_step;
-    uint32_t x = d->reach.component[c].x, count = d->reach.component[c].x_end - x, cy = y / vs;
+    uint32_t x = d->reach.component[c].x, count = d->reach.component[c].x_end - x;
+    uint32_t cy = vs == 1 ? y : vs == 2 ? y / 2 : y / vs; /* division is slow */
     bool smooth_h = d->reach.component[c].smooth_h, smooth_v = d->reach.component[c].smooth_v;
     struct plane *p = &d->plane[c];
     uint8_t *near = sample_row(d, p, cy), *far = near, *out = p->upsampled;

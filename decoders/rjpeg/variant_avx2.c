@@ -35,7 +35,8 @@ struct scratch {
     /* Only where a tile has exceptions: the high byte of each value, less what its low byte's sign says. */
     _Alignas(64) uint8_t high_values[RJ_TILE_VALUES + 16 + 192];
     struct pair low[PAIRS], high[PAIRS];
-    unsigned segments; /* in use, the others are 0 */
+    unsigned segments;        /* in use, the others are 0 */
+    unsigned exception_pairs; /* bit p: pair p has some, and its high[] is made */
 };
 
 /* A multiply-add takes rows in pairs: 0 with 4, 2 with 6, 1 with 3, 5 with 7. Word c * 2 + side of a
@@ -190,15 +191,21 @@ INLINE void unfold(struct tile *t, unsigned count)
 /* Puts the exceptions' low bytes among the values and their high bytes into a plane of their own. */
 NOINLINE void take_exceptions(struct scratch *s, unsigned count)
 {
+    struct tile *t = &s->tile;
+    unsigned pair = 0;
+
     memset(s->high_values, 0, count);
     for (unsigned i = 0; i < count; i += 32) {
-        vec marked = _mm256_cmpeq_epi8(load(s->tile.values + i), _mm256_set1_epi8(-128));
+        vec marked = _mm256_cmpeq_epi8(load(t->values + i), _mm256_set1_epi8(-128));
         uint32_t marks = (uint32_t)_mm256_movemask_epi8(marked);
         for (marks = count - i < 32 ? _bzhi_u32(marks, count - i) : marks; marks; marks = _blsr_u32(marks)) {
             unsigned at = i + _tzcnt_u32(marks);
-            uint16_t v = (uint16_t)next_exception(&s->tile);
-            s->tile.values[at] = (int8_t)v;
+            uint16_t v = (uint16_t)next_exception(t);
+            t->values[at] = (int8_t)v;
             s->high_values[at] = (uint8_t)((v >> 8) ^ (uint16_t)((int8_t)v >> 7));
+            while (at >= t->first[2 * pair + 2])
+                pair++;
+            s->exception_pairs |= 1u << pair;
         }
     }
 }
@@ -251,9 +258,12 @@ NOINLINE void expand(struct scratch *s, unsigned first, unsigned end)
         expand_all(t, t->values, s->low, first, end, 4);
 }
 
-NOINLINE void expand_high(struct scratch *s, unsigned first, unsigned end)
+NOINLINE void expand_high(struct scratch *s)
 {
-    expand_all(&s->tile, s->high_values, s->high, first, end, SEGMENTS);
+    for (unsigned pairs = s->exception_pairs; pairs; pairs = _blsr_u32(pairs)) {
+        unsigned p = _tzcnt_u32(pairs);
+        expand_all(&s->tile, s->high_values, s->high, p, p + 1, SEGMENTS);
+    }
 }
 
 static unsigned used_segments(const struct tile *t)
@@ -277,9 +287,10 @@ static bool parse(struct scratch *s, const struct rj_job *job)
     parse_fields(&s->tile, job, PAIR_BLOCKS);
     unfold(&s->tile, count);
     s->segments = used_segments(&s->tile);
+    s->exception_pairs = 0;
     if (HR_UNLIKELY(s->tile.head & RJ_TILE_EXCEPTIONS)) {
         take_exceptions(s, count);
-        expand_high(s, first, end);
+        expand_high(s);
     }
     expand(s, first, end);
     return true;
@@ -494,7 +505,12 @@ INLINE void store_flat(const uint8_t *flat, uint8_t *out, size_t stride)
 /* Word 0 of each lane. */
 INLINE vec place_dc(const int16_t *dc)
 {
-    return _mm256_setr_epi64x((uint16_t)dc[0], 0, (uint16_t)dc[1], 0);
+    int32_t two;
+
+    memcpy(&two, dc, 4);
+    return _mm256_shuffle_epi8(_mm256_set1_epi32(two),
+                               _mm256_setr_epi8(0, 1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 2, 3, -1, -1,
+                                                -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
 }
 
 INLINE void do_pair(const struct scratch *s, unsigned p, const struct table *table, const struct dcs *d, uint8_t *out,
@@ -550,7 +566,7 @@ static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_
             return false;
         make_dcs(&s->tile, table, &dcs);
         for (unsigned p = job->first / PAIR_BLOCKS; p * PAIR_BLOCKS < job->end; p++)
-            if (HR_UNLIKELY(s->tile.head & RJ_TILE_EXCEPTIONS))
+            if (HR_UNLIKELY(s->exception_pairs >> p & 1))
                 do_pair_with_exceptions(s, p, table, &dcs, job->out + 16 * p, stride);
             else
                 do_plain_pair(s, p, table, &dcs, job->out + 16 * p, stride);
