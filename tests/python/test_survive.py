@@ -49,7 +49,7 @@ def make_dataset(name, records, traps):
             info = tarfile.TarInfo(f"{i:06}.jpg")
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    return feed.pack(name, path)
+    return feed.pack(name, "--jpeg", "keep", path)
 
 
 def rows_of(loader):
