@@ -2,20 +2,42 @@
 something was skipped, and prints the closing line. Exits 1 when anything failed or nothing ran."""
 import json
 import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ET
 
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP"}
 
 
+CMOCKA_LINE = re.compile(r"^\[\s*(OK|FAILED|SKIPPED|ERROR)\s*\] (\w+)$")
+CMOCKA_KIND = {"OK": "passed", "FAILED": "failed", "ERROR": "failed", "SKIPPED": "skipped"}
+
+
+def cmocka_rows(name, text):
+    """One row a cmocka test; the reason of a skip is the line printed before it."""
+    rows, before = {}, ""
+    for line in text.splitlines():
+        found = CMOCKA_LINE.match(line)
+        if found:
+            rows.setdefault(found[2], (f"{name}: {found[2]}", CMOCKA_KIND[found[1]], before))
+            before = ""
+        else:
+            before += line + "\n"
+    return list(rows.values())
+
+
 def meson_rows(path):
     """Yields (name, 'passed' | 'failed' | 'skipped', output) of one meson testlog.json."""
     for line in path.read_text(errors="replace").splitlines():
         row = json.loads(line)
-        result = row["result"]
+        result, name = row["result"], f"{path.stem}: {row['name'].split(':')[-1]}"
         kind = "passed" if result in PASSED else "skipped" if result in SKIPPED else "failed"
         text = (row.get("stdout") or "") + (row.get("stderr") or "")
-        yield f"{path.stem}: {row['name']}", kind, text
+        rows = cmocka_rows(name, row.get("stdout") or "")
+        yield from rows
+        # A crash, a time-out or a sanitizer's report shows in the exit code alone.
+        if not rows or (kind == "failed" and not any(r[1] == "failed" for r in rows)):
+            yield name, kind, text
 
 
 def pytest_rows(path):
