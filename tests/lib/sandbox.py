@@ -17,7 +17,8 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NO_URING = os.environ.get("HR_NO_URING", str(ROOT / "build" / "tests" / "lib" / "no_uring"))
+BUILD = pathlib.Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
+NO_URING = str(BUILD / "tests" / "lib" / "no_uring")
 NOBODY = 65534
 
 
