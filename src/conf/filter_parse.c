@@ -16,8 +16,7 @@
 #include "base/mem.h"
 #include "conf/filter_parts.h"
 
-/* Repetitions of a regular expression multiply its size: {m,n} of all of them together. */
-enum { MAX_REPETITIONS = 1000 };
+enum { REGEX_NODES = 5000, REGEX_DEPTH = 32 };
 
 enum token {
     TOKEN_END,
@@ -361,26 +360,94 @@ static int take_list(struct parser *p, struct filter_node *node)
     return ret < 0 ? ret : take(p, TOKEN_CLOSE_LIST, "',' or ']'");
 }
 
-/* What would make matching slow or the compiled form large is not taken. */
-static const char *regex_trouble(const char *pattern)
-{
-    unsigned long repetitions = 1;
+/* How large a regular expression becomes when it is compiled: repetitions copy what they repeat, and
+ * nest. An estimate in nodes; saturates. */
+struct regex_size {
+    uint64_t sums[REGEX_DEPTH]; /* of each open group so far */
+    uint64_t atom;              /* the last one, part of the sum */
+    int depth;
+};
 
-    for (const char *s = pattern; *s; s++) {
-        if (*s == '\\' && s[1]) {
-            if (is_digit(*++s) && *s != '0')
-                return "back-references are not taken";
-        } else if (*s == '{') {
-            unsigned long most = strtoul(s + 1, NULL, 10);
-            const char *comma = s + 1 + strspn(s + 1, "0123456789");
-            if (*comma == ',' && is_digit(comma[1]))
-                most = strtoul(comma + 1, NULL, 10);
-            if (most > MAX_REPETITIONS)
-                most = MAX_REPETITIONS + 1;
-            repetitions *= most ? most : 1;
-            if (repetitions > MAX_REPETITIONS)
-                return "its repetitions {...} multiply to more than 1000";
+static void add_atom(struct regex_size *r, uint64_t nodes)
+{
+    r->atom = nodes;
+    r->sums[r->depth] += nodes;
+}
+
+static void repeat_atom(struct regex_size *r, uint64_t times)
+{
+    uint64_t nodes = r->atom * times + 1;
+
+    r->sums[r->depth] += nodes - r->atom;
+    r->atom = nodes;
+}
+
+/* The end of a [...] that begins at s, or of the text. */
+static const char *skip_bracket(const char *s)
+{
+    s += s[1] == '^' ? 2 : 1;
+    s += *s == ']';
+    while (*s && *s != ']') {
+        const char *close = s[0] == '[' && s[1] && strchr(":.=", s[1]) ? strchr(s + 2, s[1]) : NULL;
+        s = close && close[1] == ']' ? close + 2 : s + 1;
+    }
+    return *s ? s + 1 : s;
+}
+
+/* {m}, {m,} or {m,n}; or a brace that stands for itself. */
+static const char *take_interval(struct regex_size *r, const char *s)
+{
+    char *end;
+    unsigned long most = strtoul(s + 1, &end, 10);
+
+    if (*end == ',')
+        most = is_digit(end[1]) ? strtoul(end + 1, &end, 10) : (end++, most + 1);
+    if (!is_digit(s[1]) || *end != '}') {
+        add_atom(r, 1);
+        return s + 1;
+    }
+    repeat_atom(r, most > REGEX_NODES ? REGEX_NODES : most ? most : 1);
+    return end + 1;
+}
+
+static bool close_group(struct regex_size *r)
+{
+    if (r->depth == 0)
+        return false;
+    uint64_t nodes = r->sums[r->depth--] + 1;
+    add_atom(r, nodes);
+    return true;
+}
+
+static const char too_large[] = "it is too large, with its repetitions multiplied out";
+
+/* What would make matching slow or the compiled form large is not taken. */
+static const char *regex_trouble(const char *s)
+{
+    struct regex_size r = {.atom = 0};
+
+    while (*s) {
+        if (*s == '\\' && s[1] >= '1' && s[1] <= '9')
+            return "back-references are not taken";
+        if (*s == '(') {
+            if (++r.depth == REGEX_DEPTH)
+                return "its groups nest too deep";
+            r.sums[r.depth] = r.atom = 0;
+        } else if (*s == ')' && close_group(&r)) {
+            ;
+        } else if (*s == '*' || *s == '?' || *s == '+') {
+            repeat_atom(&r, *s == '+' ? 2 : 1);
+        } else if (*s != '{') {
+            add_atom(&r, 1);
         }
+        if (*s == '{')
+            s = take_interval(&r, s);
+        else if (*s == '[')
+            s = skip_bracket(s);
+        else
+            s += *s == '\\' && s[1] ? 2 : 1;
+        if (r.sums[r.depth] > REGEX_NODES)
+            return too_large;
     }
     return NULL;
 }

@@ -136,11 +136,7 @@ static void must(int ret, const struct hr_error *err)
 
 static struct hr_state start_state(const struct rig *rig)
 {
-    struct hr_digest digest = hr_dataset_digest(rig->dataset);
-    struct hr_state state;
-
-    hr_state_init(&state, &digest, &rig->plan->digest, rig->plan->order.spec.seed);
-    return state;
+    return hr_plan_state(rig->plan);
 }
 
 static void seek(struct rig *rig, const struct hr_state *state)
@@ -150,6 +146,7 @@ static void seek(struct rig *rig, const struct hr_state *state)
     must(hr_stream_seek(rig->stream, state, &err), &err);
 }
 
+/* dataset: a path, or a list of sources as in a pipeline file. */
 static void open_rig(struct rig *rig, const char *dataset, const char *yaml, uint32_t rank,
                      uint32_t world)
 {
@@ -159,8 +156,12 @@ static void open_rig(struct rig *rig, const char *dataset, const char *yaml, uin
 
     must(hr_conf_parse(text, strlen(text), "test.yaml", &rig->conf, &err), &err);
     hr_free(text);
-    must(hr_dataset_open(dataset, NULL, &rig->dataset, &err), &err);
-    must(hr_plan_create(&rig->conf, rig->dataset, &rig->plan, &err), &err);
+    if (dataset[0] == '[') {
+        must(hr_plan_open(&rig->conf, &rig->plan, &err), &err);
+    } else {
+        must(hr_dataset_open(dataset, NULL, &rig->dataset, &err), &err);
+        must(hr_plan_create(&rig->conf, rig->dataset, &rig->plan, &err), &err);
+    }
     rig->options.notify_fd = -1;
     if (!rig->options.workers)
         rig->options.workers = 3;
@@ -255,8 +256,10 @@ static void check_sample(const struct hr_wire_batch *b, uint32_t i, uint64_t r)
 
     check_text(b, i, r, UINT32_MAX);
     assert_int_equal(AT(b, field(b, "label")->data_off, int64_t)[i], (int64_t)r * 3 - 5);
+    const int64_t *token_offsets = AT(b, tokens->offsets_off, int64_t);
+    assert_int_equal(token_offsets[i + 1] - token_offsets[i], TOKENS);
     for (int k = 0; k < TOKENS; k++)
-        assert_int_equal(AT(b, tokens->data_off, int64_t)[i * TOKENS + k],
+        assert_int_equal(AT(b, tokens->data_off, int64_t)[token_offsets[i] + k],
                          (uint16_t)(r * 7 + (uint64_t)k));
     for (int k = 0; k < TENSOR; k += 97)
         assert_true(AT(b, tensor->data_off, float)[i * TENSOR + k] == (float)r + (float)k);
@@ -403,6 +406,136 @@ static void text_is_cut_at_a_code_point(void **state)
     for (uint32_t i = 0; i < b->count; i++)
         check_text(b, i, AT(b, b->records_off, uint64_t)[i], 17);
     close_rig(&rig);
+}
+
+enum { OTHER_RECORDS = 7 };
+
+/* A second source: two of the fields, the text in blocks, and one field of its own. */
+static char *make_other_dataset(const char *name)
+{
+    struct hr_shard_info info;
+    struct hr_manifest manifest = {.shards = &info, .shard_count = 1};
+    struct hr_shard_writer_options options = {0};
+    struct hr_shard_writer *w;
+    struct hr_error err;
+    char *path = hr_asprintf("%s/%s", folder, name), *file = hr_asprintf("%s/o.hrs", path);
+
+    manifest.schema = (struct hr_schema){
+        .field_count = 3,
+        .class_field = -1,
+        .fields = {{.name = "extra", .type = HR_FIELD_F64},
+                   {.name = "text", .type = HR_FIELD_TEXT, .codec = HR_CODEC_LZ4},
+                   {.name = "label", .type = HR_FIELD_I64}},
+    };
+    assert_int_equal(mkdir(path, 0777), 0);
+    must(hr_shard_writer_open(file, &manifest.schema, &options, &w, &err), &err);
+    for (uint64_t r = 0; r < OTHER_RECORDS; r++) {
+        char key[32], text[512];
+        for (uint32_t i = 0; i < text_bytes(r); i++)
+            text[i] = text_byte(r, i);
+        struct hr_value values[3] = {{.present = r != 3, .f64 = (double)r / 4},
+                                     {.present = true, .data = text, .bytes = text_bytes(r)},
+                                     {.present = true, .i64 = -(int64_t)r}};
+        snprintf(key, sizeof(key), "o%llu", (unsigned long long)r);
+        must(hr_shard_writer_add(w, key, values, &err), &err);
+    }
+    must(hr_shard_writer_commit(w, &info, &err), &err);
+    must(hr_manifest_commit(path, &manifest, &err), &err);
+    hr_free(file);
+    return path;
+}
+
+static void check_other_sample(const struct hr_wire_batch *b, uint32_t i, uint64_t r)
+{
+    check_text(b, i, r, UINT32_MAX);
+    assert_int_equal(AT(b, field(b, "label")->data_off, int64_t)[i], -(int64_t)r);
+    assert_true(AT(b, field(b, "extra")->data_off, double)[i] == (r == 3 ? 0 : (double)r / 4));
+    assert_int_equal(AT(b, field(b, "extra.present")->data_off, uint8_t)[i], r != 3);
+    assert_int_equal(AT(b, field(b, "tensor.present")->data_off, uint8_t)[i], 0);
+    for (int k = 0; k < TENSOR; k++)
+        assert_true(AT(b, field(b, "tensor")->data_off, float)[i * TENSOR + k] == 0);
+    const int64_t *tags = AT(b, field(b, "tag")->offsets_off, int64_t);
+    assert_int_equal(tags[i + 1], tags[i]);
+    assert_int_equal(AT(b, field(b, "note.present")->data_off, uint8_t)[i], 0);
+}
+
+static void sources_with_other_fields_are_mixed(void **state)
+{
+    struct rig rig = {0};
+    struct hr_wire_entry entry;
+    char *other = make_other_dataset("other");
+    char *sources = hr_asprintf("[{path: '%s', weight: 2, where: label >= 400}, {path: '%s'}]",
+                                (const char *)*state, other);
+    char *text = hr_asprintf("batch: 33\nlast: wrap\n%s  extra:\n", all_fields);
+    uint64_t counts[2] = {0};
+
+    open_rig(&rig, sources, text, 0, 1);
+    assert_int_equal(rig.plan->sources.items[0].kept, RECORDS - 135); /* 3 r - 5 >= 400 */
+    struct hr_state s = start_state(&rig);
+    s.cursor.epoch = 4;
+    seek(&rig, &s);
+    for (int n = 0; n < 20; n++) {
+        const struct hr_wire_batch *b = next(&rig, &entry);
+        assert_non_null(b);
+        struct hr_cursor cursor = {b->epoch, b->step};
+        for (uint32_t i = 0; i < b->count; i++) {
+            struct hr_place place = hr_order_place(&rig.plan->order, cursor, i);
+            uint64_t r = AT(b, b->records_off, uint64_t)[i];
+            assert_int_equal(r, place.record);
+            assert_int_equal(AT(b, b->sources_off, uint32_t)[i], place.source);
+            counts[place.source]++;
+            if (place.source == 0) {
+                assert_in_range(r, 135, RECORDS - 1);
+                check_sample(b, i, r);
+                assert_int_equal(AT(b, field(b, "extra.present")->data_off, uint8_t)[i], 0);
+            } else {
+                check_other_sample(b, i, r);
+            }
+        }
+        release(&rig, &entry);
+    }
+    /* 10 periods' worth of 66, begun inside of one. */
+    assert_in_range(counts[0], 440 - 33, 440 + 33);
+    assert_int_equal(counts[0] + counts[1], 660);
+    assert_in_range(hr_engine_source_samples(rig.engine, 0), counts[0], counts[0] + 5 * 33);
+    close_rig(&rig);
+    hr_free(text);
+    hr_free(sources);
+    hr_free(other);
+}
+
+static void refused_plan(const char *yaml_text, const char *reason)
+{
+    struct hr_conf conf;
+    struct hr_plan *plan;
+    struct hr_error err;
+    char text[1024];
+
+    must(hr_conf_parse(yaml_text, strlen(yaml_text), "test.yaml", &conf, &err), &err);
+    assert_true(hr_plan_open(&conf, &plan, &err) < 0);
+    hr_error_format(&err, text, sizeof(text));
+    if (!strstr(text, reason))
+        fail_msg("'%s' instead of '%s'", text, reason);
+    hr_conf_finish(&conf);
+}
+
+static void mixtures_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        const char *format, *reason;
+    } cases[] = {
+        {"dataset: '%s'\nwhere: label > 1e6\n", "2:8: the filter keeps none of the 500 records"},
+        {"dataset: '%s'\nwhere: lable > 3\n", "2:8: 'lable' is no field"},
+        {"dataset: ['%s', '/nowhere/x.hrd']\n", "/nowhere/x.hrd"},
+        {"dataset: '%s'\nstop: first_exhausted\n", "'stop' is for datasets that are mixed"},
+        {"dataset: [{path: '%s', repeats: 4294967296}]\nbatch: 1\nfields: {labl: }\n", "no field 'labl'"},
+    };
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(cases); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), cases[i].format, (const char *)*state);
+        refused_plan(text, cases[i].reason);
+    }
 }
 
 static void last_batch_is_padded_with_invalid_samples(void **state)
@@ -609,6 +742,8 @@ int main(void)
         cmocka_unit_test(ranks_share_the_global_batch),
         cmocka_unit_test(seek_goes_on_exactly_there),
         cmocka_unit_test(text_is_cut_at_a_code_point),
+        cmocka_unit_test(sources_with_other_fields_are_mixed),
+        cmocka_unit_test(mixtures_that_cannot_be_are_refused),
         cmocka_unit_test(last_batch_is_padded_with_invalid_samples),
         cmocka_unit_test(bad_record_is_substituted_the_same_everywhere),
         cmocka_unit_test(bad_record_is_masked_or_fatal_by_policy),
