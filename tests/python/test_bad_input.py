@@ -42,7 +42,7 @@ def make(folder, spoil=(), count=40):
 def flip_in_value(dataset, record, field="image"):
     """Flips a bit in the middle of a value; its place is known from what inspect extracts."""
     value = Path(str(dataset) + ".value")
-    feed.run("inspect", dataset, record, "--extract", field, "--out", value)
+    feed.run("inspect", dataset, record, "--extract", field, "--raw", "--out", value)
     shard = dataset / "data-00000.hrs"
     data = bytearray(shard.read_bytes())
     at = data.find(value.read_bytes())
