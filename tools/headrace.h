@@ -15,6 +15,7 @@
     X(serve)                                                                                       \
     X(bench)                                                                                       \
     X(synth)                                                                                       \
+    X(rjpeg)                                                                                       \
     X(doctor)                                                                                      \
     X(completions)                                                                                 \
     X(help)

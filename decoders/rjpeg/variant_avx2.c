@@ -505,12 +505,12 @@ INLINE void store_flat(const uint8_t *flat, uint8_t *out, size_t stride)
 /* Word 0 of each lane. */
 INLINE vec place_dc(const int16_t *dc)
 {
+    /* Bytes 0 and 1, or 2 and 3; -1 makes zeros. */
+    const vec words = _mm256_set_epi64x(-1, (int64_t)0xffffffffffff0302, -1, (int64_t)0xffffffffffff0100);
     int32_t two;
 
     memcpy(&two, dc, 4);
-    return _mm256_shuffle_epi8(_mm256_set1_epi32(two),
-                               _mm256_setr_epi8(0, 1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 2, 3, -1, -1,
-                                                -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+    return _mm256_shuffle_epi8(_mm256_set1_epi32(two), words);
 }
 
 INLINE void do_pair(const struct scratch *s, unsigned p, const struct table *table, const struct dcs *d, uint8_t *out,
