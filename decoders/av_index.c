@@ -103,7 +103,8 @@ int hr_av_index_read(struct hr_av_index *index, struct hr_av_source *source, uin
         if (index->packet_count > source->packet_limit)
             break;
     }
-    if (ret != AVERROR_EOF || !ordered || index->shown_count != frames)
+    if (ret != AVERROR_EOF || !ordered || index->shown_count == 0 ||
+        (frames && index->shown_count != frames))
         return 0;
     qsort(index->shown, index->shown_count, sizeof(*index->shown), by_pts);
     memset(index->wanted, 0, index->packet_count);
@@ -154,9 +155,8 @@ static bool can_begin(const AVCodecContext *codec, const AVPacket *packet)
     return codec->codec_id != AV_CODEC_ID_H264 || has_idr(codec, packet);
 }
 
-/* Frames that the decoder has to hold back: the largest number of packets before one that are shown
- * after it. Known exactly here, where a decoder would have to guess. */
-static int reorder_depth(const struct hr_av_index *index)
+/* Known exactly here, where a decoder would have to guess. */
+int hr_av_index_reorder(const struct hr_av_index *index)
 {
     enum { WINDOW = 32 };
     int depth = 0;
@@ -170,7 +170,7 @@ static int reorder_depth(const struct hr_av_index *index)
     return depth < 16 ? depth : 16;
 }
 
-void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source)
+void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source, bool tell_order)
 {
     uint32_t begin = 0;
 
@@ -178,7 +178,7 @@ void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source)
         if (i < index->packet_count && index->packets[i]->pts <= index->first_pts &&
             can_begin(source->codec, index->packets[i]))
             begin = i;
-    int depth = source->codec->codec_id == AV_CODEC_ID_H264 ? reorder_depth(index) : 0;
+    int depth = tell_order && source->codec->codec_id == AV_CODEC_ID_H264 ? hr_av_index_reorder(index) : 0;
     if (source->codec->has_b_frames < depth)
         source->codec->has_b_frames = depth;
     source->queue = index;

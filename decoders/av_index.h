@@ -25,13 +25,17 @@ void hr_av_index_drop(struct hr_av_index *index); /* lets the packets go */
 
 /* Is it a container and codec for which this is worth trying? */
 bool hr_av_index_fits(const struct hr_av_source *source);
-/* Reads all packets of the source. 1: index->shown is the presentation, frames long. 0: the stream is
- * of another kind; the source has to be opened again. */
+/* Reads all packets of the source. 1: index->shown is the presentation, frames long (0: of any
+ * length). 0: the stream is of another kind; the source has to be opened again. */
 int hr_av_index_read(struct hr_av_index *index, struct hr_av_source *source, uint32_t frames,
                      struct hr_error *err) HR_MUST_CHECK;
+/* Frames that a decoder has to hold back: the largest number of packets before one that are shown
+ * after it. */
+int hr_av_index_reorder(const struct hr_av_index *index);
 void hr_av_index_want(struct hr_av_index *index, uint32_t shown_idx);
-/* After all wants: lets the source decode from the right packet on. */
-void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source);
+/* After all wants: lets the source decode from the right packet on. tell_order: the decoder is told
+ * how far frames are out of order, where its stream does not say. */
+void hr_av_index_start(struct hr_av_index *index, struct hr_av_source *source, bool tell_order);
 /* Place of a frame in the presentation, -1 when it is none of them. */
 int64_t hr_av_index_place(const struct hr_av_index *index, const AVFrame *frame);
 

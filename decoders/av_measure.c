@@ -1,5 +1,6 @@
-/* Measuring at pack: the whole value is decoded once, since packets are not frames (superframes,
- * dropped leading pictures, edit lists) and sample counts depend on decoder delay and trims. */
+/* Measuring at pack: the whole value is decoded once, since in general packets are not frames
+ * (superframes, dropped leading pictures, edit lists) and sample counts depend on decoder delay and
+ * trims. Where packets are frames (av_packets.h), and verifying is not asked for, they are counted. */
 #include "decoders/av_measure.h"
 
 #include <inttypes.h>
@@ -7,8 +8,16 @@
 #include <string.h>
 
 #include "decoders/av_container.h"
+#include "decoders/av_packets.h"
 #include "decoders/decoder.h"
 #include "decoders/pcm.h"
+
+static double frame_interval(const AVStream *stream)
+{
+    double rate = av_q2d(stream->avg_frame_rate.num ? stream->avg_frame_rate : stream->r_frame_rate);
+
+    return rate > 0 && isfinite(rate) ? 1 / rate : 0.04;
+}
 
 double hr_frame_time(struct hr_frame_clock *clock, const AVFrame *frame, const AVStream *stream)
 {
@@ -18,8 +27,7 @@ double hr_frame_time(struct hr_frame_clock *clock, const AVFrame *frame, const A
         t = (double)frame->best_effort_timestamp * tick;
     if (clock->started && t <= clock->next - clock->step)
         t = clock->next; /* time never runs back: a restart continues where the last frame ended */
-    double rate = av_q2d(stream->avg_frame_rate.num ? stream->avg_frame_rate : stream->r_frame_rate);
-    double step = rate > 0 && isfinite(rate) ? 1 / rate : 0.04;
+    double step = frame_interval(stream);
 #if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 2, 100)
     int64_t duration = frame->duration;
 #else
@@ -89,9 +97,64 @@ static void set_rate(const struct hr_av_source *av, struct hr_facts *facts)
     facts->rate_den = rate.num > 0 ? (uint32_t)rate.den : 0;
 }
 
-static int measure_video(struct hr_av_source *av, struct hr_facts *facts, struct hr_error *err)
+/* Duration as count_frames would find it: from the first frame's time to the end of the last. */
+static void set_duration(const struct hr_av_source *av, const struct hr_av_index *index,
+                         struct hr_facts *facts)
 {
-    int ret = count_frames(av, facts, err);
+    const struct hr_av_entry *first = &index->shown[0], *last = &index->shown[index->shown_count - 1];
+    double tick = av_q2d(av->stream->time_base);
+    int64_t duration = index->packets[last->packet]->duration;
+    double step = duration > 0 ? (double)duration * tick : frame_interval(av->stream);
+    double seconds = (double)last->pts * tick + step - (double)first->pts * tick;
+
+    facts->duration_ns = seconds > 0 && seconds < 1e9 ? (uint64_t)llround(seconds * 1e9) : 0;
+}
+
+/* 1: counted from packets, of which only the first frame is decoded. 0: what there is to count only
+ * decoding can tell; the source has to be opened again. */
+static int count_packets(struct hr_av_source *av, struct hr_av_index *index, struct hr_facts *facts,
+                         struct hr_error *err)
+{
+    int ret = hr_av_index_read(index, av, 0, err);
+
+    if (ret <= 0)
+        return ret;
+    hr_av_index_want(index, 0);
+    hr_av_index_start(index, av, false);
+    if (hr_av_next(av, NULL) <= 0 || av->frame->pts != index->shown[0].pts ||
+        !hr_av_packets_are_frames(av, index))
+        return 0;
+    facts->width = (uint32_t)av->frame->width;
+    facts->height = (uint32_t)av->frame->height;
+    facts->frames = index->shown_count;
+    set_duration(av, index, facts);
+    ret = hr_image_check_size(facts->width, facts->height, err);
+    return ret < 0 ? ret : 1;
+}
+
+/* The open source's frames, by the quickest way that is exact. */
+static int count(struct hr_av_source *av, const struct hr_av_open *how, const uint8_t *bytes,
+                 size_t bytes_count, struct hr_facts *facts, struct hr_error *err)
+{
+    struct hr_av_index index = {0};
+
+    if (!how->for_count || !hr_av_packets_may_be_frames(av))
+        return count_frames(av, facts, err);
+    int ret = count_packets(av, &index, facts, err);
+    if (ret == 0) {
+        ret = hr_av_open(av, how, bytes, bytes_count, err);
+        if (ret == 0)
+            ret = count_frames(av, facts, err);
+    }
+    av->queue = NULL;
+    hr_av_index_finish(&index);
+    return ret < 0 ? ret : 0;
+}
+
+static int measure_video(struct hr_av_source *av, const struct hr_av_open *how, const uint8_t *bytes,
+                         size_t bytes_count, struct hr_facts *facts, struct hr_error *err)
+{
+    int ret = count(av, how, bytes, bytes_count, facts, err);
 
     if (ret < 0)
         return ret;
@@ -169,7 +232,7 @@ static int measure(struct hr_pcm *pcm, const uint8_t *bytes, size_t count, enum 
                    : measure_audio(pcm, bytes, count, verify, facts, err);
     int ret = hr_av_open(&pcm->av, &how, bytes, count, err);
     if (ret == 0)
-        return measure_video(&pcm->av, facts, err);
+        return measure_video(&pcm->av, &how, bytes, count, facts, err);
     if (ret != HR_E_MISSING)
         return ret;
     if (wanted == HR_FIELD_VIDEO)

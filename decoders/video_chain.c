@@ -599,7 +599,7 @@ static int decode_from_keyframe(struct job *job)
                                                       : (uint32_t)index_of(job, k);
         hr_av_index_want(&context->index, context->places[k]);
     }
-    hr_av_index_start(&context->index, av);
+    hr_av_index_start(&context->index, av, true);
     while (job->given < job->chain->frames) {
         ret = hr_av_next(av, NULL);
         if (ret <= 0)

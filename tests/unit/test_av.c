@@ -531,6 +531,35 @@ static void damaged_bytes_never_crash(void **state)
     }
 }
 
+/* With `verify` every frame is decoded; without it some kinds of video are counted by packets. */
+static void counting_packets_finds_what_decoding_finds(void **state)
+{
+    static const char *const videos[] = {
+        "data/video/asl-gestures/again.mkv", "data/video/camera/intel-bottle-detection.mp4",
+        "data/video/camera/mdn-rabbit.webm", "data/video/codecs/h264-bpyramid.mp4",
+        "data/video/codecs/h264-vfr-240p.mp4", "data/video/codecs/h264-fragmented.mp4",
+        "data/video/codecs/h264-rotated90.mp4", "data/video/codecs/h264-ac3.mkv",
+        "cases/open/vid/V01-vfr.mp4", "cases/open/vid/V14-fragmented.mp4",
+        "cases/open/vid/V02-bframes-editlist.mp4", "cases/open/vid/V12b-h264-mbaff.mp4"};
+    struct hr_facts counted, decoded;
+    size_t count;
+
+    (void)state;
+    for (size_t i = 0; i < HR_ARRAY_SIZE(videos); i++) {
+        uint8_t *bytes = load(videos[i], &count);
+        if (!bytes) {
+            print_message("skipped: the shared test data is not there\n");
+            skip();
+        }
+        assert_int_equal(
+            hr_media_measure(bytes, count, HR_FIELD_VIDEO, false, NULL, &counted, NULL), 0);
+        assert_int_equal(
+            hr_media_measure(bytes, count, HR_FIELD_VIDEO, true, NULL, &decoded, NULL), 0);
+        assert_memory_equal(&counted, &decoded, sizeof(counted));
+        free(bytes);
+    }
+}
+
 /* 1 s of 48 kHz stereo and 4 s of 8 kHz mono: the recording of most samples is not the longest. */
 static void ragged_sound_of_mixed_rates_has_room_for_the_longest(void **state)
 {
@@ -634,6 +663,7 @@ int main(void)
         cmocka_unit_test(random_starts_cover_the_recording_and_repeat),
         cmocka_unit_test(wrong_configurations_say_the_way_out),
         cmocka_unit_test(ragged_sound_of_mixed_rates_has_room_for_the_longest),
+        cmocka_unit_test(counting_packets_finds_what_decoding_finds),
         cmocka_unit_test(every_cut_is_told_or_follows_the_rule),
         cmocka_unit_test(damaged_bytes_never_crash),
         cmocka_unit_test(damaged_bytes_never_crash_a_chain),
