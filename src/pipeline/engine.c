@@ -89,9 +89,13 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
     if (!e->workers)
         return hr_fail(err, HR_E_NOMEM, "no memory for %d workers", count);
     memset(e->workers, 0, (size_t)count * sizeof(*e->workers));
-    e->by_source = hr_alloc_zero(e->plan->sources.count, sizeof(*e->by_source));
+    /* A row of whole cache lines for each worker. */
+    e->by_source_stride = (uint32_t)hr_align_up(e->plan->sources.count, 8);
+    size_t by_source_bytes = (size_t)count * e->by_source_stride * sizeof(*e->by_source);
+    e->by_source = hr_alloc_aligned(HR_CACHE_LINE, by_source_bytes);
     if (!e->by_source)
         return hr_fail(err, HR_E_NOMEM, "no memory for statistics");
+    memset((void *)e->by_source, 0, by_source_bytes);
     for (int i = 0; i < count; i++) {
         struct hr_worker *w = &e->workers[i];
         w->engine = e;
@@ -104,7 +108,7 @@ static int make_workers(struct hr_engine *e, struct hr_error *err)
         w->finisher.no_decode = e->options.no_decode;
         w->finisher.no_checksum = e->options.no_checksum;
         w->finisher.timed = e->options.timed;
-        w->finisher.by_source = e->by_source;
+        w->finisher.by_source = e->by_source + (size_t)i * e->by_source_stride;
     }
     return 0;
 }
@@ -384,7 +388,11 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
 
 uint64_t hr_engine_source_samples(struct hr_engine *e, uint32_t source)
 {
-    return get(&e->by_source[source]);
+    uint64_t samples = 0;
+
+    for (int i = 0; i < e->worker_count; i++)
+        samples += get(&e->by_source[(size_t)i * e->by_source_stride + source]);
+    return samples;
 }
 
 void hr_engine_sources_json(struct hr_engine *e, struct hr_buf *buf, uint32_t most)

@@ -69,7 +69,8 @@ struct hr_engine {
     pthread_mutex_t suspect_lock; /* a suspect record is the only one in hand */
     struct hr_worker *workers;
     int worker_count;
-    _Atomic uint64_t *by_source; /* [source_count] samples finished, by all workers (relaxed) */
+    _Atomic uint64_t *by_source; /* [worker][stride] samples finished of each source (relaxed) */
+    uint32_t by_source_stride;
     uint32_t grain; /* samples that a worker claims at once */
 
     /* work for the pool: seq counts pushes (futex word); sleepers is read to spare the wake */

@@ -467,6 +467,14 @@ static int finish_index_value(struct hr_sample *s, const struct hr_plan_field *f
     return ret;
 }
 
+/* One writer: a plain add, made visible. */
+static void count_source(struct hr_finisher *w, uint32_t source)
+{
+    uint64_t n = atomic_load_explicit(&w->by_source[source], memory_order_relaxed);
+
+    atomic_store_explicit(&w->by_source[source], n + 1, memory_order_relaxed);
+}
+
 int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error *err)
 {
     const struct hr_plan *plan = w->plan;
@@ -492,7 +500,6 @@ int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error
     ((uint64_t *)(batch->slot + batch->layout->records_off))[s->index] = s->record;
     ((uint32_t *)(batch->slot + batch->layout->sources_off))[s->index] = s->place.source;
     batch->slot[batch->layout->valid_off + s->index] = 1;
-    if (w->by_source)
-        atomic_fetch_add_explicit(&w->by_source[s->place.source], 1, memory_order_relaxed);
+    count_source(w, s->place.source);
     return 0;
 }

@@ -33,7 +33,7 @@ struct hr_finisher {
         uint64_t checksum_bytes, decoded_bytes;
     } times;
     bool timed; /* read clocks around the stages */
-    _Atomic uint64_t *by_source; /* [source_count] samples finished; NULL = not counted. Relaxed */
+    _Atomic uint64_t *by_source; /* [source_count] samples finished; written here only. Relaxed */
     _Atomic uint32_t *field_in_hand; /* is told which plan field is being finished; NULL = nobody is */
 };
 
