@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
+BUILD = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
 NO_URING = str(BUILD / "tests" / "lib" / "no_uring")
 NOBODY = 65534
 
