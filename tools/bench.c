@@ -161,7 +161,6 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
         .samples = counts->samples,
         .bad_samples = counts->bad,
         .workers = hr_engine_worker_count(engine),
-        .reader_reason = hr_engine_reader_reason(engine),
         .read_bytes = y->read_bytes - x->read_bytes,
         .read_requests = y->read_requests - x->read_requests,
         .reader_cpu_ns = y->reader_cpu_ns - x->reader_cpu_ns,
@@ -178,6 +177,8 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
         .consumer_cpu_ns = b->consumer_cpu_ns - a->consumer_cpu_ns,
         .process_cpu_ns = b->process_cpu_ns - a->process_cpu_ns,
     };
+    /* A copy: the result is judged when the engine is gone. */
+    snprintf(r->reader_reason, sizeof(r->reader_reason), "%s", hr_engine_reader_reason(engine));
 }
 
 static void fill_sources(struct hr_bench_result *r, const struct reading *a, const struct reading *b,

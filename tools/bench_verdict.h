@@ -12,7 +12,7 @@ struct hr_bench_result {
     double seconds;
     uint64_t batches, samples, bad_samples, finished_samples;
     int workers;
-    const char *reader_reason;
+    char reader_reason[256];
     uint64_t read_bytes, read_requests;
     uint64_t reader_cpu_ns, plan_ns, hand_off_ns, fed_batches;
     uint64_t worker_busy_ns, worker_idle_ns, worker_cpu_ns, checksum_ns, decode_ns;
