@@ -14,8 +14,9 @@ enum { CHUNK = 4096, RESAMPLED = 8192 };
 
 void hr_sound_finish(struct hr_sound *sound)
 {
-    if (sound->swr)
-        hr_av.swr_free(&sound->swr);
+    for (int i = 0; i < HR_SOUND_RESAMPLERS; i++)
+        if (sound->resamplers[i].swr)
+            hr_av.swr_free(&sound->resamplers[i].swr);
     hr_free(sound->mixed);
     hr_free(sound->resampled);
     *sound = (struct hr_sound){0};
@@ -81,27 +82,51 @@ static void emit(struct hr_sound *s, float *const *planes, size_t n)
 
 /* ---- resampling ---- */
 
-static int set_up_resampler(struct hr_sound *s, struct hr_error *err)
+static struct hr_resampler *find_resampler(struct hr_sound *s)
+{
+    struct hr_resampler *oldest = &s->resamplers[0];
+
+    for (int i = 0; i < HR_SOUND_RESAMPLERS; i++) {
+        struct hr_resampler *r = &s->resamplers[i];
+        if (r->swr && r->in_rate == s->job.in_rate && r->out_rate == s->job.out_rate &&
+            r->channels == s->channels)
+            return r;
+        if (r->last_use < oldest->last_use)
+            oldest = r;
+    }
+    if (oldest->swr)
+        hr_av.swr_free(&oldest->swr);
+    return oldest;
+}
+
+static int make_resampler(struct hr_sound *s, struct hr_resampler *r)
 {
     AVChannelLayout layout = {.order = AV_CHANNEL_ORDER_UNSPEC, .nb_channels = (int)s->channels};
-    const struct hr_sound_job *job = &s->job;
+
+    r->in_rate = s->job.in_rate;
+    r->out_rate = s->job.out_rate;
+    r->channels = s->channels;
+    return hr_av.swr_alloc_set_opts2(&r->swr, &layout, AV_SAMPLE_FMT_FLTP, (int)r->out_rate, &layout,
+                                     AV_SAMPLE_FMT_FLTP, (int)r->in_rate, 0, NULL);
+}
+
+static int set_up_resampler(struct hr_sound *s, struct hr_error *err)
+{
     int ret = hr_av_load(err);
 
     if (ret < 0)
         return ret;
-    if (!s->swr || s->swr_in != job->in_rate || s->swr_out != job->out_rate ||
-        s->swr_channels != s->channels) {
-        hr_av.swr_free(&s->swr);
-        ret = hr_av.swr_alloc_set_opts2(&s->swr, &layout, AV_SAMPLE_FMT_FLTP, (int)job->out_rate,
-                                        &layout, AV_SAMPLE_FMT_FLTP, (int)job->in_rate, 0, NULL);
-        s->swr_in = job->in_rate;
-        s->swr_out = job->out_rate;
-        s->swr_channels = s->channels;
-    }
+    struct hr_resampler *r = find_resampler(s);
+    if (!r->swr)
+        ret = make_resampler(s, r);
+    r->last_use = ++s->uses;
+    s->swr = r->swr;
     /* Starting over drops what is left of the last clip and keeps the filter. */
-    if (ret < 0 || (ret = hr_av.swr_init(s->swr)) < 0)
+    if (ret < 0 || (ret = hr_av.swr_init(s->swr)) < 0) {
+        hr_av.swr_free(&r->swr);
         return hr_fail(err, HR_E_LIMIT, "no resampling of %u channels from %u to %u Hz", s->channels,
-                       job->in_rate, job->out_rate);
+                       s->job.in_rate, s->job.out_rate);
+    }
     if (hr_scratch_grow(&s->resampled, &s->resampled_bytes,
                         sizeof(float) * RESAMPLED * s->channels) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to resample");

@@ -21,13 +21,22 @@ struct hr_sound_job {
 
 struct SwrContext;
 
+/* A resampler that is set up; its filter takes longer to make than a short clip to resample. */
+struct hr_resampler {
+    struct SwrContext *swr; /* NULL = empty */
+    uint32_t in_rate, out_rate, channels;
+    uint64_t last_use;
+};
+enum { HR_SOUND_RESAMPLERS = 8 };
+
 /* One per worker, all zero at first; everything but the job is kept between clips. */
 struct hr_sound {
     struct hr_sound_job job;
     uint32_t channels; /* after mixing */
     uint64_t made;
-    struct SwrContext *swr;
-    uint32_t swr_in, swr_out, swr_channels;
+    struct hr_resampler resamplers[HR_SOUND_RESAMPLERS]; /* the one used longest ago makes room */
+    struct SwrContext *swr; /* the job's, one of them */
+    uint64_t uses;
     void *mixed, *resampled;
     size_t mixed_bytes, resampled_bytes;
 };
