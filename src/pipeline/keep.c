@@ -129,7 +129,7 @@ static int unknown(const struct hr_dataset *dataset, const char *name, struct hr
 
     for (uint32_t i = 0; i < schema->field_count; i++)
         names[i] = schema->fields[i].name;
-    hr_fail(err, HR_E_CONFIG, "'%s' is no field of '%s'", name, hr_dataset_path(dataset));
+    hr_fail(err, HR_E_CONFIG, "'%s' is no field", name);
     const char *near = hr_nearest_word(name, names, (int)schema->field_count);
     if (near)
         hr_error_hint(err, "did you mean '%s'?", near);
@@ -255,28 +255,15 @@ static bool known_to_one(const char *name, const struct hr_dataset *const *datas
     return false;
 }
 
-int hr_keep_check(const struct hr_conf *conf, const struct hr_dataset *const *datasets, int count,
-                  struct hr_error *err)
+/* Which of several datasets a filter does not suit. */
+static void name_dataset(const struct hr_dataset *dataset, struct hr_error *err)
 {
-    struct hr_filter *filter;
-    struct columns c;
+    char text[sizeof(err->text)];
 
-    if (!conf->where.text)
-        return 0;
-    int ret = hr_filter_parse(conf->where.text, &filter, err);
-    if (ret == 0) {
-        bool all_known = true;
-        for (int i = 0; i < hr_filter_name_count(filter); i++)
-            all_known &= known_to_one(hr_filter_name(filter, i), datasets, count);
-        /* Binding says what is wrong, and where. */
-        struct hr_filter_columns columns = columns_of(&c, datasets[0], all_known);
-        if (!all_known)
-            ret = hr_filter_bind(filter, &columns, err);
-        hr_filter_destroy(filter);
-    }
-    if (ret < 0)
-        hr_conf_where_failed(conf, &conf->where, err);
-    return ret;
+    if (!err)
+        return;
+    snprintf(text, sizeof(text), "%.240s, in '%.120s'", err->text, hr_dataset_path(dataset));
+    memcpy(err->text, text, sizeof(text));
 }
 
 /* Parsed and bound; NULL without an expression. */
@@ -284,14 +271,44 @@ static int prepare(const struct hr_conf *conf, const struct hr_conf_where *where
                    const struct hr_filter_columns *columns, struct hr_filter **out,
                    struct hr_error *err)
 {
+    const struct columns *c = columns->context;
+
     *out = NULL;
     if (!where->text)
         return 0;
     int ret = hr_filter_parse(where->text, out, err);
     if (ret == 0)
         ret = hr_filter_bind(*out, columns, err);
+    if (ret < 0 && conf->dataset_count > 1)
+        name_dataset(c->dataset, err);
     if (ret < 0)
         hr_conf_where_failed(conf, where, err);
+    return ret;
+}
+
+int hr_keep_check(const struct hr_conf *conf, const struct hr_dataset *const *datasets, int count,
+                  struct hr_error *err)
+{
+    struct hr_filter *filter;
+
+    if (!conf->where.text)
+        return 0;
+    int ret = hr_filter_parse(conf->where.text, &filter, err);
+    if (ret < 0) {
+        hr_conf_where_failed(conf, &conf->where, err);
+        return ret;
+    }
+    bool all_known = true;
+    for (int i = 0; i < hr_filter_name_count(filter); i++)
+        all_known &= known_to_one(hr_filter_name(filter, i), datasets, count);
+    hr_filter_destroy(filter);
+    /* Binding says what is wrong, and where: before any of them is evaluated. */
+    for (int i = 0; i < count && ret == 0; i++) {
+        struct columns c;
+        struct hr_filter_columns columns = columns_of(&c, datasets[i], all_known && count > 1);
+        ret = prepare(conf, &conf->where, &columns, &filter, err);
+        hr_filter_destroy(filter);
+    }
     return ret;
 }
 

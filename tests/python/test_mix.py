@@ -136,6 +136,28 @@ def test_key_is_a_column(datasets):
         17, *range(289, 299)]
 
 
+def test_facts_of_media_are_what_inspect_shows():
+    dataset = feed.synth("mixed", 60)
+    rows = [json.loads(line)["fields"] for line in
+            feed.run("inspect", dataset, "--records", "0:60", "--json").stdout.splitlines()]
+    cases = {
+        "image.width >= 400 and image.height < 400": lambda f: f["image"]["width"] >= 400 > f["image"]["height"],
+        "audio.duration > 5.5 and audio.channels == 1": lambda f: f["audio"]["duration_s"] > 5.5
+        and f["audio"]["channels"] == 1,
+        "audio.samples < 100000 or video.frames > 100": lambda f: f["audio"]["samples"] < 100000
+        or f["video"]["frames"] > 100,
+        "video.duration < 3 and audio.sample_rate == 16000": lambda f: f["video"]["duration_s"] < 3
+        and f["audio"]["sample_rate"] == 16000,
+        "image.bytes > 40000": lambda f: f["image"]["bytes"] > 40000,
+        "items > 70 and samples > 5": lambda f: f["caption"]["items"] > 70 and f["audio"]["samples"] > 5,
+        "label in [0, 3]": lambda f: f["label"] in (0, 3),
+    }
+    for where, test in cases.items():
+        want = [i for i, fields in enumerate(rows) if test(fields)]
+        assert 0 < len(want) < 60, where
+        assert kept_by({"dataset": str(dataset), "where": where}) == want, where
+
+
 def test_filter_and_order_are_the_specification(datasets):
     kept = [i for i, row in enumerate(ROWS["web"]) if row.get("lang") == "en"]
     plan = order_oracle.Filtered("full", "keep", 5, kept, 16, 0, 0)
