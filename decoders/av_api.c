@@ -74,7 +74,7 @@ const char *hr_av_reason(int averror)
 
 static int fail_missing(const char *what, enum library library)
 {
-    hr_fail(&failure, HR_E_UNSUPPORTED, "audio and video need FFmpeg: %s", what);
+    hr_fail(&failure, HR_E_UNSUPPORTED, "FFmpeg cannot be loaded: %s", what);
     hr_error_hint(&failure, "install the package '%s'", libraries[library].package);
     return HR_E_UNSUPPORTED;
 }
