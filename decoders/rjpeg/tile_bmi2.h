@@ -23,6 +23,7 @@ struct tile {
     const uint8_t *widths, *fields;
     unsigned width_shift, field_bit;
     uint32_t exception; /* exceptions taken so far */
+    uint32_t unpacked, wanted; /* values; field_bit and widths are those of the next to unpack */
 };
 
 /* Constants, made once. */
@@ -152,52 +153,54 @@ INLINE void unpack8(const struct tile *t, size_t *bit, unsigned widths, uint8_t 
     *bit += field.pair_bits[widths];
 }
 
-INLINE void unpack(struct tile *t, unsigned count, bool wide)
+INLINE void unpack(struct tile *t, bool wide)
 {
     const uint8_t *p = t->widths;
     uint8_t *out = (uint8_t *)t->values;
     size_t bit = t->field_bit;
+    uint32_t i;
 
-    for (unsigned i = 0; i < count; i += 64, p += 6, out += 64) {
+    for (i = t->unpacked; i < t->wanted; i += 64, p += 6) {
         uint64_t widths = _pdep_u64(load64(p) >> t->width_shift, 0x3f3f3f3f3f3f3f3full);
-        unpack8(t, &bit, widths & 63, out, wide);
-        unpack8(t, &bit, widths >> 8 & 63, out + 8, wide);
-        unpack8(t, &bit, widths >> 16 & 63, out + 16, wide);
-        unpack8(t, &bit, widths >> 24 & 63, out + 24, wide);
-        unpack8(t, &bit, widths >> 32 & 63, out + 32, wide);
-        unpack8(t, &bit, widths >> 40 & 63, out + 40, wide);
-        unpack8(t, &bit, widths >> 48 & 63, out + 48, wide);
-        unpack8(t, &bit, (unsigned)(widths >> 56), out + 56, wide);
+        unpack8(t, &bit, widths & 63, out + i, wide);
+        unpack8(t, &bit, widths >> 8 & 63, out + i + 8, wide);
+        unpack8(t, &bit, widths >> 16 & 63, out + i + 16, wide);
+        unpack8(t, &bit, widths >> 24 & 63, out + i + 24, wide);
+        unpack8(t, &bit, widths >> 32 & 63, out + i + 32, wide);
+        unpack8(t, &bit, widths >> 40 & 63, out + i + 40, wide);
+        unpack8(t, &bit, widths >> 48 & 63, out + i + 48, wide);
+        unpack8(t, &bit, (unsigned)(widths >> 56), out + i + 56, wide);
     }
+    t->unpacked = i;
 }
 
-NOINLINE void unpack_wide(struct tile *t, unsigned count)
+NOINLINE void unpack_wide(struct tile *t)
 {
-    unpack(t, count, true);
+    unpack(t, true);
 }
 
-NOINLINE void unpack_narrow(struct tile *t, unsigned count)
+NOINLINE void unpack_narrow(struct tile *t)
 {
-    unpack(t, count, false);
-}
-
-NOINLINE bool parse_front(struct tile *t, const struct rj_job *job)
-{
-    return parse_masks(t, parse_head(t, job));
+    unpack(t, false);
 }
 
 /* Values of the blocks up to the last one wanted, whole groups of blocks. */
-INLINE unsigned wanted_values(const struct tile *t, const struct rj_job *job, unsigned group)
-{
-    return t->first[(job->end + group - 1) & ~(group - 1u)];
-}
-
-INLINE void parse_fields(struct tile *t, const struct rj_job *job, unsigned group)
+INLINE void unpack_fields(struct tile *t)
 {
     if (HR_UNLIKELY(t->head & RJ_TILE_WIDE))
-        unpack_wide(t, wanted_values(t, job, group));
+        unpack_wide(t);
     else
-        unpack_narrow(t, wanted_values(t, job, group));
+        unpack_narrow(t);
+}
+
+/* All but the values. group: blocks that are transformed at once. */
+NOINLINE bool parse_front(struct tile *t, const struct rj_job *job, unsigned group)
+{
+    bool good = parse_masks(t, parse_head(t, job));
+
+    t->unpacked = 0;
+    t->wanted = t->first[(job->end + group - 1) & ~(group - 1u)];
+    return good;
 }
 
 INLINE int16_t next_exception(struct tile *t)

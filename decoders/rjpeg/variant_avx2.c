@@ -281,10 +281,10 @@ static bool parse(struct scratch *s, const struct rj_job *job)
 {
     unsigned count, first = job->first / PAIR_BLOCKS, end = (job->end + PAIR_BLOCKS - 1u) / PAIR_BLOCKS;
 
-    if (!parse_front(&s->tile, job))
+    if (!parse_front(&s->tile, job, PAIR_BLOCKS))
         return false;
-    count = wanted_values(&s->tile, job, PAIR_BLOCKS);
-    parse_fields(&s->tile, job, PAIR_BLOCKS);
+    count = s->tile.wanted;
+    unpack_fields(&s->tile);
     unfold(&s->tile, count);
     s->segments = used_segments(&s->tile);
     s->exception_pairs = 0;

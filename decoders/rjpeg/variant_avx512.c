@@ -143,10 +143,10 @@ static void prepare(const uint16_t natural[64], void *memory)
 }
 
 /* Folded bytes to signed ones. */
-NOINLINE void unfold(struct tile *t, const struct rj_job *job)
+NOINLINE void unfold(struct tile *t)
 {
     const vec one = _mm512_set1_epi8(1), ones = _mm512_set1_epi8(-1), low7 = _mm512_set1_epi8(127);
-    unsigned count = wanted_values(t, job, GROUP);
+    unsigned count = t->wanted;
 
     for (unsigned i = 0; i < count; i += 64) {
         vec f = _mm512_load_si512(t->values + i);
@@ -155,6 +155,14 @@ NOINLINE void unfold(struct tile *t, const struct rj_job *job)
         vec v = _mm512_mask_add_epi8(_mm512_xor_si512(half, ones), positive, half, one);
         _mm512_store_si512(t->values + i, v);
     }
+}
+
+/* What was not unpacked meanwhile. */
+INLINE void parse_rest(struct tile *t)
+{
+    if (t->unpacked < t->wanted)
+        unpack_fields(t);
+    unfold(t);
 }
 
 /* The inverse transform. See variant_c.c for the arithmetic. */
@@ -241,14 +249,49 @@ INLINE void store_pixels(vec sums[2][8], uint8_t *out, size_t stride)
     store_two_rows(_mm512_unpackhi_epi32(b, d), out + 6 * stride, stride);
 }
 
+/* Unpacks the next tile's fields in small doses, 64 values in all, between steps of a transform: those
+ * wait for the two vector ports, while pdep and its loads have ports of their own. */
+struct feed {
+    struct tile *tile; /* NULL: nothing to unpack */
+    uint64_t widths;
+    size_t bit;
+    uint8_t *out;
+};
+
+INLINE void feed_begin(struct feed *f)
+{
+    struct tile *t = f->tile;
+
+    f->widths = _pdep_u64(load64(t->widths) >> t->width_shift, 0x3f3f3f3f3f3f3f3full);
+    f->bit = t->field_bit;
+    f->out = (uint8_t *)t->values + t->unpacked;
+}
+
+INLINE void feed16(struct feed *f)
+{
+    unpack8(f->tile, &f->bit, f->widths & 63, f->out, true);
+    unpack8(f->tile, &f->bit, f->widths >> 8 & 63, f->out + 8, true);
+    f->widths >>= 16;
+    f->out += 16;
+}
+
+INLINE void feed_end(struct feed *f)
+{
+    f->tile->field_bit = f->bit;
+    f->tile->widths += 6;
+    f->tile->unpacked += 64;
+}
+
 /* x[2 p + h]: pair p of rows, columns 4h to 4h + 3. */
-INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride)
+INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride, struct feed *feed)
 {
     vec columns[8], sums[2][8];
 
     for (int h = 0; h < 2; h++) {
         vec o[8], rows[4];
         transform8(x[h], x[2 + h], x[4 + h], x[6 + h], k.round1, o);
+        if (feed)
+            feed16(feed);
         for (int q = 0; q < 4; q++)
             rows[q] = join_first(o[2 * q], o[2 * q + 1]);
         transpose4x4(rows, columns + 4 * h);
@@ -256,25 +299,37 @@ INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride)
     transform8(_mm512_unpacklo_epi16(columns[0], columns[4]), _mm512_unpacklo_epi16(columns[2], columns[6]),
                _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), k.round2,
                sums[0]);
+    if (feed)
+        feed16(feed);
     transform8(_mm512_unpackhi_epi16(columns[0], columns[4]), _mm512_unpackhi_epi16(columns[2], columns[6]),
                _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), k.round2,
                sums[1]);
+    if (feed)
+        feed16(feed);
     store_pixels(sums, out, stride);
 }
 
 /* Only the low corner: x[0] has rows 0 with 2, x[1] rows 1 with 3, of columns 0 to 3. */
-INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride)
+INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride, struct feed *feed)
 {
     vec o[8], rows[4], columns[4], sums[2][8];
 
     transform4(x[0], x[1], k.round1, o);
     for (int q = 0; q < 4; q++)
         rows[q] = join_first(o[2 * q], o[2 * q + 1]);
+    if (feed) {
+        feed16(feed);
+        feed16(feed);
+    }
     transpose4x4(rows, columns);
     transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), k.round2,
                sums[0]);
     transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), k.round2,
                sums[1]);
+    if (feed) {
+        feed16(feed);
+        feed16(feed);
+    }
     store_pixels(sums, out, stride);
 }
 
@@ -370,79 +425,80 @@ INLINE bool any_exception(const struct tile *t, const vec v[GROUP])
             _mm512_cmpeq_epi8_mask(v[2], mark) | _mm512_cmpeq_epi8_mask(v[3], mark));
 }
 
-NOINLINE void do_group(struct tile *t, unsigned group, const struct table *table, __m256i dc, uint8_t *out,
-                       size_t stride)
+/* Where a group's blocks have values. */
+INLINE void do_busy_group(struct tile *t, unsigned group, const struct table *table, vec spread, uint8_t *out,
+                          size_t stride, struct feed *feed)
 {
     const uint64_t *m = t->mask + GROUP * group;
     uint64_t even = m[0] | m[2], odd = m[1] | m[3];
-    vec spread = spread_dc(dc, group);
-
-    if (!(even | odd)) {
-        store_flat(spread, out, stride);
-        return;
-    }
     vec v[GROUP] = {expand(t, GROUP * group), expand(t, GROUP * group + 1), expand(t, GROUP * group + 2),
                     expand(t, GROUP * group + 3)};
     vec x[8];
     const __mmask32 dc_words = 0x01010101;
+
     if (!(even & k.outside_even) && !(odd & k.outside_odd)) {
         gather_corner(v, table, x);
         if (any_exception(t, v))
             patch(t, v, table, k.word_corner, x);
         x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
-        inverse4(x, out, stride);
+        inverse4(x, out, stride, feed);
         return;
     }
     gather_full(v, table, x);
     if (any_exception(t, v))
         patch(t, v, table, k.word_full, x);
     x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
-    inverse8(x, out, stride);
+    inverse8(x, out, stride, feed);
 }
 
-/* A tile is parsed while the one before it is transformed, a step after each group: the parser waits
- * for loads, the transform for multipliers, and the CPU overlaps them. */
-enum { STEPS = 3 };
-
-INLINE bool parse_step(struct tile *t, const struct rj_job *job, unsigned step)
+NOINLINE void do_group_alone(struct tile *t, unsigned group, const struct table *table, vec spread, uint8_t *out,
+                             size_t stride)
 {
-    if (step == 0)
-        return parse_front(t, job);
-    if (step == 1)
-        parse_fields(t, job, GROUP);
+    do_busy_group(t, group, table, spread, out, stride, NULL);
+}
+
+NOINLINE void do_group_and_feed(struct tile *t, unsigned group, const struct table *table, vec spread, uint8_t *out,
+                                size_t stride, struct tile *next)
+{
+    struct feed feed = {.tile = next};
+
+    feed_begin(&feed);
+    do_busy_group(t, group, table, spread, out, stride, &feed);
+    feed_end(&feed);
+}
+
+/* next: a tile to unpack meanwhile, or NULL. */
+INLINE void do_group(struct tile *t, unsigned group, const struct table *table, __m256i dc, uint8_t *out,
+                     size_t stride, struct tile *next)
+{
+    const uint64_t *m = t->mask + GROUP * group;
+    vec spread = spread_dc(dc, group);
+
+    if (!(m[0] | m[1] | m[2] | m[3]))
+        store_flat(spread, out, stride);
+    else if (next && next->unpacked < next->wanted)
+        do_group_and_feed(t, group, table, spread, out, stride, next);
     else
-        unfold(t, job);
-    return true;
+        do_group_alone(t, group, table, spread, out, stride);
 }
 
-static bool parse(struct tile *t, const struct rj_job *job)
-{
-    bool good = parse_step(t, job, 0);
-
-    parse_step(t, job, 1);
-    parse_step(t, job, 2);
-    return good;
-}
-
-/* next may be NULL. */
+/* A tile is parsed while the one before it is transformed. next may be NULL. */
 INLINE bool do_tile(struct tile *t, const struct rj_job *job, const struct table *table, size_t stride,
-                    struct tile *next_tile, const struct rj_job *next)
+                    struct tile *next, const struct rj_job *next_job)
 {
-    unsigned group = job->first / GROUP, end = (job->end + GROUP - 1u) / GROUP, step = next ? 0 : STEPS;
+    unsigned group = job->first / GROUP, end = (job->end + GROUP - 1u) / GROUP;
     __m256i dc = _mm256_mullo_epi16(_mm256_load_si256((const __m256i *)t->dc),
                                     _mm256_set1_epi16((short)table->natural[0]));
-    bool good = true;
 
+    if (next && !parse_front(next, next_job, GROUP))
+        return false;
     if (HR_UNLIKELY(t->head & RJ_TILE_EXCEPTIONS) && group)
         skip_exceptions(t, GROUP * group);
-    for (; group < end; group++) {
-        do_group(t, group, table, dc, job->out + 8 * GROUP * group, stride);
-        if (step < STEPS)
-            good &= parse_step(next_tile, next, step++);
-    }
-    while (step < STEPS)
-        good &= parse_step(next_tile, next, step++);
-    return good;
+    for (; group < end; group++)
+        do_group(t, group, table, dc, job->out + 8 * GROUP * group, stride, next);
+    if (next)
+        parse_rest(next);
+    return true;
 }
 
 static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES], size_t stride,
@@ -450,12 +506,13 @@ static bool run(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_
 {
     struct scratch *s = memory;
 
-    if (!count || !parse(&s->tile[0], &jobs[0]))
+    if (!count || !parse_front(&s->tile[0], &jobs[0], GROUP))
         return !count;
+    parse_rest(&s->tile[0]);
     for (uint32_t i = 0; i < count; i++) {
         const struct table *table = (const struct table *)tables[jobs[i].component];
-        const struct rj_job *next = i + 1 < count ? &jobs[i + 1] : NULL;
-        if (!do_tile(&s->tile[i & 1], &jobs[i], table, stride, &s->tile[~i & 1], next))
+        bool more = i + 1 < count;
+        if (!do_tile(&s->tile[i & 1], &jobs[i], table, stride, more ? &s->tile[~i & 1] : NULL, &jobs[i + more]))
             return false;
     }
     return true;
