@@ -84,6 +84,9 @@ def test_trainers_that_come_and_go_leave_the_sidecar_as_it_was():
                         feed.take(loader, 2)
             rounds += 1
             facts.append((feed.rss_kb(sidecar.engine), feed.fds(sidecar.engine), feed.threads(sidecar.engine)))
+        # The last trainer may still be leaving when it is looked at.
+        fewest = min(fds for _, fds, _ in facts[:5])
+        assert feed.eventually(lambda: feed.fds(sidecar.engine) <= fewest)
     print(f"{rounds} rounds of 8 trainers; RSS kB, descriptors, threads: {facts[2]} .. {facts[-1]}")
     assert facts[-1][0] - facts[2][0] < 2048
-    assert facts[-1][1:] == facts[2][1:]
+    assert facts[-1][2] == facts[2][2]
