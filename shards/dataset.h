@@ -88,7 +88,7 @@ struct hr_field_totals {
     uint64_t max_samples, max_items, max_frames;
     uint64_t duration_ns, max_duration_ns;
     uint32_t min_sample_rate, max_sample_rate, max_channels;
-    bool uniform_shape;    /* tensor: every record has the same dtype and shape, given here */
+    bool uniform_shape;    /* tensor, tokens: every record has the dtype and shape of `first` */
     struct hr_facts first; /* facts of the first present record */
 };
 void hr_dataset_totals(const struct hr_dataset *dataset, uint32_t field,

@@ -54,7 +54,7 @@ static uint32_t fit_u32(uint64_t v)
 
 static bool same_shape(const struct hr_facts *a, const struct hr_facts *b)
 {
-    return a->dtype == b->dtype && a->dims == b->dims &&
+    return a->dtype == b->dtype && a->items == b->items && a->dims == b->dims &&
            memcmp(a->shape, b->shape, a->dims * sizeof(a->shape[0])) == 0;
 }
 
@@ -63,7 +63,7 @@ static bool shape_is_constant(const struct hr_field_index *f)
     for (unsigned k = HRS_FACT_DTYPE; k < HRS_FACT_SHAPE + HR_MAX_DIMS; k++)
         if (f->facts[k].data)
             return false;
-    return true;
+    return f->facts[HRS_FACT_ITEMS].data == NULL;
 }
 
 static bool uniform(const struct hr_shard *shard, const struct hr_schema *schema, uint32_t field,
@@ -72,7 +72,7 @@ static bool uniform(const struct hr_shard *shard, const struct hr_schema *schema
     const struct hr_field_index *f = &shard->fields[field];
     struct hr_facts facts;
 
-    if (schema->fields[field].type != HR_FIELD_TENSOR)
+    if (schema->fields[field].type != HR_FIELD_TENSOR && schema->fields[field].type != HR_FIELD_TOKENS)
         return false;
     for (uint64_t i = 0; !shape_is_constant(f) && i < shard->record_count; i++) {
         if (!hr_field_present(f, i))
