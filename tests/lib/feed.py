@@ -176,12 +176,21 @@ def trainer(script, *args, **kw):
 # ---- facts of a process ----
 
 
+def _helps_multiprocessing(pid):
+    """Its fork server and resource tracker live as long as this process."""
+    try:
+        return b"multiprocessing." in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def children(pid=None):
     pid = pid or os.getpid()
     try:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        pids = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+    return [p for p in pids if not _helps_multiprocessing(p)]
 
 
 def gone(pid):
