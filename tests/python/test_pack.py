@@ -461,7 +461,7 @@ class Interrupted(Base):
         for i in range(900):
             self.put(f"{i % 10}/{i:05}.wav", wav(0.25, i))
         self.put("3/bad.wav", b"nothing")
-        self.args = ["--shard-size", "64K", "--jobs", "2"]
+        self.args = ["--shard-size", "64K", "--jobs", "2", "--jpeg=keep"]
 
     def start_and_stop(self, sig, dst, shards=4):
         p = subprocess.Popen([BIN, "pack", str(self.src), str(dst), *self.args],
