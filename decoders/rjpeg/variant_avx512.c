@@ -586,7 +586,7 @@ INLINE void store_rgb(struct rgb p, uint32_t left, uint8_t *out)
 }
 
 /* 32 pixels, 16 bits each. The products with 16-bit constants, rounded at 2^15, are those of the tables
- * for each of the 256 possible samples (13172 for 91881 - 2^16, -7471 for 116130 - 2^17). */
+ * for each of the 256 possible samples (13172 for 91881 - 2^16, 29033 for 116130 / 4). */
 INLINE struct rgb convert(vec y, vec u, vec v)
 {
     const vec half = _mm512_set1_epi32(32768), factors = PAIR(-22554, 18734); /* 18734 = 65536 - 46802 */
@@ -598,8 +598,7 @@ INLINE struct rgb convert(vec y, vec u, vec v)
     return (struct rgb){
         .r = _mm512_add_epi16(_mm512_add_epi16(y, v), _mm512_mulhrs_epi16(v, _mm512_set1_epi16(13172))),
         .g = _mm512_add_epi16(_mm512_sub_epi16(y, v), g),
-        .b = _mm512_add_epi16(_mm512_add_epi16(y, _mm512_add_epi16(u, u)),
-                              _mm512_mulhrs_epi16(u, _mm512_set1_epi16(-7471))),
+        .b = _mm512_add_epi16(y, _mm512_mulhrs_epi16(_mm512_add_epi16(u, u), _mm512_set1_epi16(29033))),
     };
 }
 
