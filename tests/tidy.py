@@ -65,3 +65,33 @@ def test_headers_have_guards():
 
 def test_no_traces_of_a_machine():
     assert not offences(TEXT, r"/work/|/root/|deb\.debian\.org|pypi\.org", skip={"tests/tidy.py"})
+
+
+def test_every_variable_of_the_environment_is_documented():
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    used = set()
+    for f in FILES:
+        if f.suffix in (".c", ".h", ".py") and f.exists():
+            used |= set(re.findall(r'(?:getenv\(|environ\.get\(|environ\[|setdefault\()"((?:HEADRACE|HR|FAKE)_\w+)"',
+                                   f.read_text(encoding="utf-8")))
+    assert used and not [name for name in sorted(used) if f"`{name}`" not in page]
+
+
+def test_links_in_pages_lead_somewhere():
+    dead = []
+    for f in FILES:
+        if f.suffix == ".md" and f.exists():
+            for target in re.findall(r"\]\(([^)#\s]+)", f.read_text(encoding="utf-8")):
+                if "://" not in target and not (f.parent / target).exists():
+                    dead.append(f"{f.relative_to(ROOT)}: {target}")
+    assert not dead, dead
+
+
+def test_pages_that_the_code_mentions_exist():
+    dead = []
+    for f in FILES:
+        if f.suffix in (".c", ".h", ".py", ".build", ".yaml") and f.exists():
+            for name in re.findall(r"\bdocs/[\w/-]+\.md\b", f.read_text(encoding="utf-8")):
+                if not (ROOT / name).exists():
+                    dead.append(f"{f.relative_to(ROOT)}: {name}")
+    assert not dead, dead
