@@ -63,8 +63,8 @@ const struct hr_command hr_command_bench = {
         "and decoding out, to see the rest.",
     .args = args,
     .opts = opts,
-    .example = "headrace bench train.yaml --seconds 10\n"
-               "taskset -c 0 headrace bench train.yaml --workers 1 --json",
+    .example = "  headrace bench train.yaml --seconds 10\n"
+               "  taskset -c 0 headrace bench train.yaml --workers 1 --json",
     .see_also = "serve doctor",
     .has_json = true,
     .run = hr_tool_bench,

@@ -30,7 +30,7 @@ const struct hr_command hr_command_check = {
                    "An error names the file, line and column and what would fix it.",
     .args = args,
     .opts = opts,
-    .example = "headrace check train.yaml",
+    .example = "  headrace check train.yaml",
     .see_also = "init serve bench",
     .has_json = true,
     .run = hr_tool_check,
@@ -145,12 +145,12 @@ static void print_sources(struct hr_buf *b, const struct hr_plan *plan)
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
+    uint64_t records = plan->sources.kept, steps = hr_order_steps(&plan->order, 0);
     char hex[HR_DIGEST_HEX_BYTES], a[32], c[32];
 
-    hr_buf_addf(b, "%s records, %s steps an epoch, global batch %" PRIu64 "%s\n",
-                hr_cli_format_count(plan->sources.kept, a),
-                hr_cli_format_count(hr_order_steps(&plan->order, 0), c), plan->order.spec.batch,
-                world > 1 ? "" : "");
+    hr_buf_addf(b, "%s record%s, %s step%s an epoch, global batch %" PRIu64 "\n",
+                hr_cli_format_count(records, a), records == 1 ? "" : "s",
+                hr_cli_format_count(steps, c), steps == 1 ? "" : "s", plan->order.spec.batch);
     if (world > 1)
         hr_buf_addf(b, "%u samples for each of %" PRId64 " ranks\n", layout->capacity, world);
     print_sources(b, plan);

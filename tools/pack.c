@@ -257,7 +257,8 @@ static int report_text(const struct pack *p, double seconds)
                 hr_cli_format_count(t->packed, a), hr_cli_format_count(t->found, b));
     hr_buf_addf(&out, ", %s rejected", hr_cli_format_count(t->rejected, a));
     if (source->schema.class_count)
-        hr_buf_addf(&out, ", %u classes", source->schema.class_count);
+        hr_buf_addf(&out, ", %u class%s", source->schema.class_count,
+                    source->schema.class_count == 1 ? "" : "es");
     hr_buf_addf(&out, ", %s in", hr_cli_format_bytes(t->bytes_in, a));
     if (!p->options.dry_run)
         hr_buf_addf(&out, ", %s out in %u shard%s", hr_cli_format_bytes(p->output.bytes_out, a),

@@ -86,7 +86,7 @@ const struct hr_command hr_command_serve = {
         "period ends. SIGINT, or a second SIGTERM, ends at once.",
     .args = args,
     .opts = opts,
-    .example = "headrace serve train.yaml --socket /run/headrace/train.sock",
+    .example = "  headrace serve train.yaml --socket /run/headrace/train.sock",
     .exits = exits,
     .see_also = "check bench doctor",
     .run = hr_tool_serve,

@@ -45,6 +45,8 @@ class Help(unittest.TestCase):
                 self.assertTrue(r.stdout.startswith(f"usage: headrace {name} "))
                 self.assertIn("\nExit codes:\n", r.stdout)
                 self.assertIn("\nExample:\n", r.stdout)
+                example = r.stdout.split("\nExample:\n")[1].split("\n\n")[0].splitlines()
+                self.assertTrue(all(line.startswith("  headrace ") or line.startswith("  taskset ") for line in example), example)
                 self.assertEqual(r.stdout, run("help", name).stdout)
                 self.assertLessEqual(max(map(len, r.stdout.splitlines())), 100)
 

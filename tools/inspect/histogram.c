@@ -141,7 +141,8 @@ static void add_classes(struct hr_buf *b, const struct hr_dataset *d)
             rows[s.i64].count++;
     }
     qsort(rows, schema->class_count, sizeof(*rows), most_first);
-    hr_buf_addf(b, "\n%s: %u classes\n", schema->fields[schema->class_field].name, schema->class_count);
+    hr_buf_addf(b, "\n%s: %u class%s\n", schema->fields[schema->class_field].name,
+                schema->class_count, schema->class_count == 1 ? "" : "es");
     uint32_t shown = schema->class_count > MAX_CLASS_ROWS ? MAX_CLASS_ROWS - 5 : schema->class_count;
     for (uint32_t i = 0; i < shown; i++)
         add_class_row(b, schema, &rows[i], rows[0].count);
