@@ -24,6 +24,7 @@ struct hr_dataset {
     struct hr_shard **shards;
     uint64_t *starts; /* shard_count + 1 */
     struct hr_field_totals *totals;
+    int hold; /* lock on its version, -1 = none */
 };
 
 void hr_dataset_close(struct hr_dataset *d)
@@ -43,6 +44,7 @@ void hr_dataset_close(struct hr_dataset *d)
     hr_free(d->starts);
     hr_free(d->totals);
     hr_free(d->path);
+    hr_fd_close(&d->hold);
     hr_free(d);
 }
 
@@ -67,7 +69,7 @@ static int check_against_manifest(const struct hr_dataset *d, uint32_t i,
     const struct hr_shard_info *info = &d->infos[i];
     const char *what = NULL;
 
-    if (!hr_schema_equal(schema, &d->schema))
+    if (!hr_schema_covers(&d->schema, schema))
         what = "its schema";
     else if (shard->file_bytes != info->bytes)
         what = "its size";
@@ -124,6 +126,8 @@ static int open_folder(struct hr_dataset *d, const char *folder, const char *ver
         hr_manifest_finish(m);
     }
     hr_free(m);
+    if (ret == 0)
+        ret = hr_manifest_hold(folder, &d->digest, &d->hold, err);
     for (uint32_t i = 0; ret == 0 && i < d->shard_count; i++) {
         d->paths[i] = hr_asprintf("%s/%s", folder, d->infos[i].name);
         ret = d->paths[i] ? open_shard(d, i, err) : hr_fail(err, HR_E_NOMEM, "no memory for a path");
@@ -168,6 +172,7 @@ int hr_dataset_open(const char *path, const char *version, struct hr_dataset **o
     if (!d)
         return hr_fail(err, HR_E_NOMEM, "no memory for a dataset");
     d->schema.class_field = -1;
+    d->hold = -1;
     d->path = hr_strdup(path);
     if (!d->path)
         ret = hr_fail(err, HR_E_NOMEM, "no memory for a dataset");

@@ -405,7 +405,7 @@ static int add_shard(const char *folder, struct hr_manifest *m, const struct hr_
     ret = hr_shard_open(path, false, &shard, &schema, err);
     if (ret < 0)
         goto out;
-    if (!hr_schema_equal(&schema, &m->schema) || shard->record_count != info->record_count ||
+    if (!hr_schema_covers(&m->schema, &schema) || shard->record_count != info->record_count ||
         shard->file_bytes != info->bytes || !hr_digest_equal(&shard->digest, &info->digest)) {
         ret = hr_fail(err, HR_E_CORRUPT, "the shard on disk is not the one that was written");
         hr_error_at_file(err, path, 0, 0);
@@ -422,13 +422,37 @@ out:
     return ret;
 }
 
-/* Keeps the manifest that is current now under its digest, byte for byte. */
+/* The same file under a second name, so that those who hold it still do; a copy where the file
+ * system has no links. */
+static int keep_file(const char *from, const char *to, struct hr_error *err)
+{
+    char *tmp = hr_asprintf("%s.tmp", to);
+    void *data = NULL;
+    size_t bytes;
+    int ret = 0;
+
+    if (!tmp)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a path");
+    unlink(tmp);
+    if (link(from, tmp) == 0) {
+        if (rename(tmp, to) < 0)
+            ret = hr_fail_errno(err, errno, "cannot make '%s'", to);
+        unlink(tmp); /* still there when both were the same file already */
+    } else {
+        ret = hr_fd_read_file(from, MAX_BYTES, &data, &bytes, err);
+        if (ret == 0)
+            ret = hr_fd_write_file_atomic(to, data, bytes, err);
+    }
+    hr_free(data);
+    hr_free(tmp);
+    return ret;
+}
+
+/* Keeps the manifest that is current now under its digest. */
 static int keep_previous(const char *folder, struct hr_manifest *m, struct hr_error *err)
 {
     struct hr_manifest *old = hr_alloc_zero(1, sizeof(*old));
     char *dir = hr_asprintf("%s/" HR_VERSIONS_NAME, folder), *from = NULL, *to = NULL, hex[HR_DIGEST_HEX_BYTES];
-    void *data = NULL;
-    size_t bytes;
     int ret = old && dir ? hr_manifest_read(folder, old, err)
                          : hr_fail(err, HR_E_NOMEM, "no memory for a manifest");
 
@@ -444,9 +468,9 @@ static int keep_previous(const char *folder, struct hr_manifest *m, struct hr_er
         if (ret == 0 && mkdir(dir, 0777) < 0 && errno != EEXIST)
             ret = hr_fail_errno(err, errno, "cannot make '%s'", dir);
         if (ret == 0)
-            ret = hr_fd_read_file(from, MAX_BYTES, &data, &bytes, err);
+            ret = keep_file(from, to, err);
         if (ret == 0)
-            ret = hr_fd_write_file_atomic(to, data, bytes, err);
+            ret = hr_fd_sync_dir(dir, err);
         if (ret == 0)
             ret = hr_fd_sync_dir(folder, err);
     } else if (ret == 0 && old->has_previous) {
@@ -456,7 +480,6 @@ static int keep_previous(const char *folder, struct hr_manifest *m, struct hr_er
     if (old)
         hr_manifest_finish(old);
     hr_free(old);
-    hr_free(data);
     hr_free(dir);
     hr_free(from);
     hr_free(to);

@@ -66,4 +66,37 @@ struct hr_version_row {
 int hr_manifest_versions(const char *folder, struct hr_version_row **out, uint32_t *count,
                          struct hr_error *err) HR_MUST_CHECK;
 
+/* ---- versions.c ---- */
+
+/* Says that the version is in use for as long as *fd is open: a shared lock on its manifest, which
+ * stays the same file when a later version comes. *fd = -1 where there are no locks. HR_E_BUSY when
+ * it is being deleted. */
+int hr_manifest_hold(const char *folder, const struct hr_digest *digest, int *fd,
+                     struct hr_error *err) HR_MUST_CHECK;
+
+/* What is in a dataset's folder, over all versions. */
+struct hr_versions {
+    struct hr_manifest **manifests; /* readable ones, the current one first when it is readable */
+    uint32_t count;
+    uint32_t unreadable; /* other files in versions/ that should be manifests */
+    bool has_current;
+};
+/* HR_E_NOT_FOUND when there is no dataset.hrm. A damaged manifest only counts. */
+int hr_versions_read(const char *folder, struct hr_versions *versions,
+                     struct hr_error *err) HR_MUST_CHECK;
+void hr_versions_finish(struct hr_versions *versions);
+/* Whether a manifest names a file of that name; except NULL = any of them counts. */
+bool hr_versions_name_shard(const struct hr_versions *versions, const char *name,
+                            const struct hr_manifest *except);
+/* Names of .hrs files in the folder that no version has, sorted. *out and each of its strings:
+ * hr_free. */
+int hr_versions_strays(const struct hr_versions *versions, const char *folder, char ***out,
+                       uint32_t *count, struct hr_error *err) HR_MUST_CHECK;
+
+/* Removes an older version's manifest and the shards that no other version has; what is added up in
+ * *row. version: digest or its beginning. HR_E_USAGE for the current one, HR_E_BUSY while it is held
+ * and !force, HR_E_CORRUPT when another manifest cannot be read, so that nobody knows its shards. */
+int hr_version_delete(const char *folder, const char *version, bool force,
+                      struct hr_version_row *row, struct hr_error *err) HR_MUST_CHECK;
+
 #endif

@@ -159,16 +159,44 @@ static bool field_equal(const struct hr_schema_field *a, const struct hr_schema_
 
 bool hr_schema_equal(const struct hr_schema *a, const struct hr_schema *b)
 {
-    if (a->field_count != b->field_count || a->class_field != b->class_field ||
-        a->class_count != b->class_count)
+    return a->class_count == b->class_count && hr_schema_covers(a, b);
+}
+
+bool hr_schema_covers(const struct hr_schema *whole, const struct hr_schema *part)
+{
+    if (whole->field_count != part->field_count || whole->class_field != part->class_field ||
+        whole->class_count < part->class_count)
         return false;
-    for (uint32_t i = 0; i < a->field_count; i++)
-        if (!field_equal(&a->fields[i], &b->fields[i]))
+    for (uint32_t i = 0; i < whole->field_count; i++)
+        if (!field_equal(&whole->fields[i], &part->fields[i]))
             return false;
-    for (uint32_t i = 0; i < a->class_count; i++)
-        if (strcmp(a->classes[i], b->classes[i]) != 0)
+    for (uint32_t i = 0; i < part->class_count; i++)
+        if (strcmp(whole->classes[i], part->classes[i]) != 0)
             return false;
     return true;
+}
+
+static bool has_like(const struct hr_schema *schema, const struct hr_schema_field *field)
+{
+    int i = hr_schema_find(schema, field->name);
+    struct hr_schema_field other;
+
+    if (i < 0)
+        return false;
+    other = schema->fields[i];
+    other.codec = field->codec;
+    return field_equal(&other, field);
+}
+
+const char *hr_schema_differing_field(const struct hr_schema *a, const struct hr_schema *b)
+{
+    for (uint32_t i = 0; i < a->field_count; i++)
+        if (!has_like(b, &a->fields[i]))
+            return a->fields[i].name;
+    for (uint32_t i = 0; i < b->field_count; i++)
+        if (!has_like(a, &b->fields[i]))
+            return b->fields[i].name;
+    return NULL;
 }
 
 uint64_t hr_schema_fixed_bytes(const struct hr_schema_field *field)

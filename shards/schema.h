@@ -40,6 +40,12 @@ void hr_schema_finish(struct hr_schema *schema); /* frees the classes */
 /* Feeds the schema's meaning, classes included, to a hasher (docs/formats/hrs.md, "Digest"). */
 void hr_schema_hash(const struct hr_schema *schema, struct hr_hasher *hasher);
 bool hr_schema_equal(const struct hr_schema *a, const struct hr_schema *b);
+/* Whether records of a shard with schema `part` belong in a dataset of `whole`: equal, but that a
+ * later version may have more classes behind those that the shard knows. */
+bool hr_schema_covers(const struct hr_schema *whole, const struct hr_schema *part);
+/* The first field that the two do not have alike in name, type, dtype and shape, whatever the order
+ * of fields, or that only one of them has. NULL = none. */
+const char *hr_schema_differing_field(const struct hr_schema *a, const struct hr_schema *b);
 /* Bytes of one value of a tensor field with a fixed shape; 0 when its shape is not fixed. */
 uint64_t hr_schema_fixed_bytes(const struct hr_schema_field *field);
 

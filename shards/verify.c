@@ -16,11 +16,22 @@
 
 enum { MAX_THREADS = 256 };
 
+/* A shard, the first manifest that names it, and the first of its records in that version. */
+struct item {
+    const struct hr_shard_info *info;
+    const struct hr_manifest *manifest;
+    uint64_t first_record;
+};
+
 struct verify {
     const struct hr_verify_options *options;
     const char *folder;
     struct hr_manifest manifest; /* its shards may be a listing when there is no readable manifest */
     bool known;                  /* the manifest was read */
+    struct hr_versions versions; /* all that can be read, when all are checked */
+    struct item *items;          /* what there is to check */
+    uint32_t item_count;
+    uint64_t bytes_total;
     const char *single;          /* path of a lone shard */
     _Atomic uint64_t bytes_done; /* written by checking threads, read by the calling one */
     _Atomic bool stop;           /* written by the calling thread */
@@ -28,7 +39,6 @@ struct verify {
     pthread_cond_t done;
     uint32_t next, running;
     struct hr_verify_result result;
-    uint64_t *starts;
 };
 
 static void report(void *arg, const struct hr_verify_problem *problem)
@@ -133,22 +143,40 @@ static int load_manifest(struct verify *v, const char *version, struct hr_error 
         return ret;
     }
     check_kept_manifests(v);
-    return 0;
+    return version && version[0] ? 0 : hr_versions_read(v->folder, &v->versions, err);
+}
+
+static void tell_strays(struct verify *v)
+{
+    char **names;
+    uint32_t count;
+
+    /* What an unreadable manifest names is not known. */
+    if (!v->versions.has_current || v->versions.unreadable || !v->options->stray ||
+        hr_versions_strays(&v->versions, v->folder, &names, &count, NULL) < 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        v->options->stray(v->options->arg, names[i]);
+        hr_free(names[i]);
+    }
+    hr_free(names);
 }
 
 /* ---- shards ---- */
 
 static void check_shard(struct verify *v, uint32_t i)
 {
-    const struct hr_shard_info *info = v->single ? NULL : &v->manifest.shards[i];
+    const struct item *item = &v->items[i];
+    const struct hr_shard_info *info = item->info;
+    bool known = v->known || item->manifest != &v->manifest;
     char *path = v->single ? hr_strdup(v->single) : hr_asprintf("%s/%s", v->folder, info->name);
     const char *slash = path ? strrchr(path, '/') : NULL;
     struct hr_verify_job job = {
         .path = path,
         .name = slash ? slash + 1 : path,
-        .expected = v->known ? info : NULL,
-        .schema = v->known ? &v->manifest.schema : NULL,
-        .first_record = v->starts[i],
+        .expected = known ? info : NULL,
+        .schema = known && info ? &item->manifest->schema : NULL,
+        .first_record = item->first_record,
         .report = report,
         .arg = v,
         .bytes_done = &v->bytes_done,
@@ -185,7 +213,7 @@ static void *work(void *arg)
 
 static void wait_for_threads(struct verify *v)
 {
-    uint64_t total = v->manifest.bytes;
+    uint64_t total = v->bytes_total;
 
     pthread_mutex_lock(&v->lock);
     while (v->running > 0) {
@@ -230,15 +258,92 @@ static int run_threads(struct verify *v, struct hr_error *err)
     return started > 0 || want == 0 ? 0 : hr_fail(err, HR_E_NOMEM, "cannot start a thread");
 }
 
+/* Compares as strcmp does; a name may stand for different shards in different versions. */
+static int compare_shards(const struct hr_shard_info *a, const struct hr_shard_info *b)
+{
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : memcmp(&a->digest, &b->digest, sizeof(a->digest));
+}
+
+static int by_shard(const void *a, const void *b)
+{
+    return compare_shards(((const struct item *)a)->info, ((const struct item *)b)->info);
+}
+
+static void add_items(struct verify *v, const struct hr_manifest *m)
+{
+    uint64_t first = 0;
+
+    for (uint32_t i = 0; i < m->shard_count; i++) {
+        v->items[v->item_count++] = (struct item){&m->shards[i], m, first};
+        first += m->shards[i].record_count;
+    }
+    v->result.version_count++;
+}
+
+/* Shards of other versions that the versions before them do not name. */
+static int add_version(struct verify *v, const struct hr_manifest *m, struct hr_error *err)
+{
+    uint32_t before = v->item_count;
+    struct item *sorted = hr_alloc(((size_t)before + 1) * sizeof(*sorted));
+
+    if (!sorted)
+        return hr_fail(err, HR_E_NOMEM, "no memory to verify");
+    memcpy(sorted, v->items, before * sizeof(*sorted));
+    qsort(sorted, before, sizeof(*sorted), by_shard);
+    add_items(v, m);
+    uint32_t kept = before;
+    for (uint32_t i = before; i < v->item_count; i++) {
+        const struct item *item = &v->items[i];
+        uint32_t low = 0, high = before;
+        while (low < high) {
+            uint32_t mid = low + (high - low) / 2;
+            if (compare_shards(sorted[mid].info, item->info) < 0)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        if (low == before || compare_shards(sorted[low].info, item->info) != 0)
+            v->items[kept++] = *item;
+    }
+    v->item_count = kept;
+    hr_free(sorted);
+    return 0;
+}
+
+static int list_items(struct verify *v, struct hr_error *err)
+{
+    const struct hr_versions *all = &v->versions;
+    size_t room = (size_t)v->manifest.shard_count + 1;
+    int ret = 0;
+
+    for (uint32_t i = 0; i < all->count; i++)
+        room += all->manifests[i]->shard_count;
+    v->items = hr_alloc_zero(room, sizeof(*v->items));
+    if (!v->items)
+        return hr_fail(err, HR_E_NOMEM, "no memory to verify");
+    if (v->single)
+        v->items[v->item_count++] = (struct item){.manifest = &v->manifest};
+    else
+        add_items(v, &v->manifest);
+    /* Without the current manifest every shard that lies there is in the list already. */
+    for (uint32_t i = 0; ret == 0 && v->known && i < all->count; i++)
+        if (!hr_digest_equal(&all->manifests[i]->digest, &v->manifest.digest))
+            ret = add_version(v, all->manifests[i], err);
+    for (uint32_t i = 0; i < v->item_count; i++)
+        v->bytes_total += v->items[i].info ? v->items[i].info->bytes : v->manifest.bytes;
+    return ret;
+}
+
 static int check_shards(struct verify *v, struct hr_error *err)
 {
-    v->result.shard_count = v->single ? 1 : v->manifest.shard_count;
-    v->starts = hr_alloc_zero((size_t)v->result.shard_count + 1, sizeof(*v->starts));
-    if (!v->starts)
-        return hr_fail(err, HR_E_NOMEM, "no memory to verify");
-    for (uint32_t i = 0; !v->single && i < v->result.shard_count; i++)
-        v->starts[i + 1] = v->starts[i] + v->manifest.shards[i].record_count;
-    int ret = run_threads(v, err);
+    int ret = list_items(v, err);
+
+    if (ret < 0)
+        return ret;
+    v->result.shard_count = v->item_count;
+    ret = run_threads(v, err);
     v->result.bytes = atomic_load_explicit(&v->bytes_done, memory_order_relaxed);
     if (ret == 0 && atomic_load_explicit(&v->stop, memory_order_relaxed))
         ret = hr_fail(err, HR_E_CANCELLED, "stopped before the end");
@@ -271,11 +376,14 @@ int hr_dataset_verify(const char *path, const char *version, const struct hr_ver
     }
     if (ret == 0)
         ret = check_shards(v, err);
+    if (ret == 0)
+        tell_strays(v);
     *result = v->result;
     hr_manifest_finish(&v->manifest);
     pthread_cond_destroy(&v->done);
     pthread_mutex_destroy(&v->lock);
-    hr_free(v->starts);
+    hr_versions_finish(&v->versions);
+    hr_free(v->items);
     hr_free(v);
     return ret;
 }

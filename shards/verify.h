@@ -21,6 +21,9 @@ struct hr_verify_options {
     int threads; /* 0 = the CPU quota */
     /* One at a time, from any thread. May be NULL. */
     void (*problem)(void *arg, const struct hr_verify_problem *problem);
+    /* A shard that no version has: nothing is wrong with that. Told when all versions are checked.
+     * May be NULL. */
+    void (*stray)(void *arg, const char *shard);
     /* From the calling thread, about ten times a second. Returns false to stop. May be NULL. */
     bool (*progress)(void *arg, uint64_t bytes_done, uint64_t bytes_total);
     void *arg;
@@ -28,11 +31,13 @@ struct hr_verify_options {
 
 struct hr_verify_result {
     uint32_t shard_count, bad_shards;
+    uint32_t version_count; /* manifests whose shards were looked at */
     uint64_t records, values, bytes; /* checked */
     uint64_t problems;
 };
 
-/* path: a dataset folder, or one .hrs file. version: as for hr_dataset_open(). Returns 0 when
+/* path: a dataset folder, or one .hrs file. version: digest or its beginning; NULL = the shards of all
+ * versions, each once, those of the current one first. Returns 0 when
  * everything was looked at, whatever was found; HR_E_NOT_FOUND and the like when there is nothing to
  * look at; HR_E_CANCELLED when progress said so. */
 int hr_dataset_verify(const char *path, const char *version,

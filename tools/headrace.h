@@ -9,6 +9,7 @@
     X(pack)                                                                                        \
     X(inspect)                                                                                     \
     X(verify)                                                                                      \
+    X(versions)                                                                                    \
     X(init)                                                                                        \
     X(check)                                                                                       \
     X(order)                                                                                       \

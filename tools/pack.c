@@ -24,7 +24,7 @@
 static const struct hr_cli_arg args[] = {
     {"SRC", "a folder, a .jsonl file, or .tar files (several, or with braces: d-{000..012}.tar)",
      .repeats = true, .word = HR_WORD_FILE},
-    {"DST", "the folder to make; it must not exist, or be empty", .word = HR_WORD_FOLDER},
+    {"DST", "the folder to make; it must not exist, or be empty, but for --append", .word = HR_WORD_FOLDER},
     {NULL},
 };
 
@@ -39,6 +39,8 @@ static const struct hr_opt opts[] = {
     {"jobs", 'j', HR_OPT_INT, "N", AT(jobs), "threads that load and measure; the result is the same",
      .fallback = "auto", .min = 1, .max = 256},
     {"resume", 0, HR_OPT_FLAG, NULL, AT(resume), "go on with a pack that was stopped or killed"},
+    {"append", 0, HR_OPT_FLAG, NULL, AT(append),
+     "add to the dataset DST: a new version; the old one stays"},
     {"strict", 0, HR_OPT_FLAG, NULL, AT(strict),
      "end at the first record that is rejected: exit code 1, no dataset"},
     {"compress", 0, HR_OPT_LIST, "FIELD=CODEC", AT(compress),
@@ -84,13 +86,16 @@ const struct hr_command hr_command_pack = {
         "DST/rejects.jsonl with the reason, and counted. The result does not depend on the number "
         "of threads: the same input and options give the same bytes.\n\n"
         "A pack that was stopped leaves finished shards and a journal, and nothing that would be "
-        "taken for a dataset; the same command with --resume goes on.",
+        "taken for a dataset; the same command with --resume goes on.\n\n"
+        "With --append the records of SRC come behind those of DST, which keep their numbers; SRC "
+        "must have the same fields. The version before stays as it is, by its digest.",
     .args = args,
     .opts = opts,
     .example = "  headrace pack photos/ photos.hrd\n"
-               "  headrace pack captions.jsonl captions.hrd --embed image --root .",
+               "  headrace pack captions.jsonl captions.hrd --embed image --root .\n"
+               "  headrace pack more-photos/ photos.hrd --append",
     .exits = exits,
-    .see_also = "inspect verify synth",
+    .see_also = "inspect verify versions synth",
     .has_json = true,
     .run = hr_tool_pack,
 };
@@ -98,6 +103,7 @@ const struct hr_command hr_command_pack = {
 struct pack {
     struct hr_pack_options options;
     struct hr_source *source;
+    struct hr_append *append;
     struct hr_output output; /* under --dry-run only its tally is used */
     struct hr_progress progress;
     const char *folder;
@@ -141,6 +147,11 @@ static int set_codecs(struct pack *p)
     return HR_CLI_RUN;
 }
 
+static const char *rejects_name(const struct pack *p)
+{
+    return p->output.rejects_name[0] ? p->output.rejects_name : HR_REJECTS_NAME;
+}
+
 static void warn_reject(struct pack *p, const char *key, const struct hr_error *why)
 {
     p->warned++;
@@ -148,7 +159,7 @@ static void warn_reject(struct pack *p, const char *key, const struct hr_error *
     if (p->warned <= MAX_WARNINGS)
         hr_log_error(HR_LOG_WARN, "rejected", why);
     else if (p->warned == MAX_WARNINGS + 1)
-        hr_log(HR_LOG_WARN, "more records are rejected; " HR_REJECTS_NAME " lists all");
+        hr_log(HR_LOG_WARN, "more records are rejected; %s lists all", rejects_name(p));
     hr_log(HR_LOG_DEBUG, "rejected: %s", key);
 }
 
@@ -218,6 +229,11 @@ static int run_driver(struct pack *p, struct hr_error *err)
     return ret;
 }
 
+static const struct hr_schema *schema_of(const struct pack *p)
+{
+    return p->append ? &p->append->schema : &p->source->schema;
+}
+
 static int report_json(const struct pack *p, double seconds)
 {
     const struct hr_tally *t = &p->output.tally;
@@ -232,7 +248,7 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "renamed", t->renamed);
     hr_json_uint(&out, "jpeg_repacked", t->repacked);
     hr_json_uint(&out, "jpeg_kept", t->kept);
-    hr_json_uint(&out, "classes", p->source->schema.class_count);
+    hr_json_uint(&out, "classes", schema_of(p)->class_count);
     hr_json_uint(&out, "bytes_in", t->bytes_in);
     hr_json_uint(&out, "bytes_out", p->output.bytes_out);
     hr_json_uint(&out, "shards", p->output.shard_count);
@@ -240,6 +256,11 @@ static int report_json(const struct pack *p, double seconds)
         hr_json_str(&out, "digest", hr_digest_hex(&p->output.digest, hex));
     else
         hr_json_null(&out, "digest"); /* no dataset was made */
+    if (p->append && p->output.complete) {
+        hr_json_str(&out, "previous", hr_digest_hex(&p->output.previous, hex));
+        hr_json_uint(&out, "total_records", p->output.total_records);
+        hr_json_uint(&out, "total_shards", p->output.total_shards);
+    }
     hr_json_double(&out, "seconds", seconds);
     hr_json_close(&out, '}');
     hr_buf_add_str(&out, "\n");
@@ -256,9 +277,9 @@ static int report_text(const struct pack *p, double seconds)
     hr_buf_addf(&out, "%s %s of %s records", p->options.dry_run ? "would pack" : "packed",
                 hr_cli_format_count(t->packed, a), hr_cli_format_count(t->found, b));
     hr_buf_addf(&out, ", %s rejected", hr_cli_format_count(t->rejected, a));
-    if (source->schema.class_count)
-        hr_buf_addf(&out, ", %u class%s", source->schema.class_count,
-                    source->schema.class_count == 1 ? "" : "es");
+    if (schema_of(p)->class_count)
+        hr_buf_addf(&out, ", %u class%s", schema_of(p)->class_count,
+                    schema_of(p)->class_count == 1 ? "" : "es");
     hr_buf_addf(&out, ", %s in", hr_cli_format_bytes(t->bytes_in, a));
     if (!p->options.dry_run)
         hr_buf_addf(&out, ", %s out in %u shard%s", hr_cli_format_bytes(p->output.bytes_out, a),
@@ -278,14 +299,19 @@ static int report_text(const struct pack *p, double seconds)
         hr_buf_addf(&out, "%s other files were left out (-v lists them)\n",
                     hr_cli_format_count(source->left_out, a));
     if (t->rejected && !p->options.dry_run)
-        hr_buf_addf(&out, "rejected records: %s/" HR_REJECTS_NAME "\n", p->folder);
+        hr_buf_addf(&out, "rejected records: %s/%s\n", p->folder, rejects_name(p));
     hr_buf_add_str(&out, "fields:");
     for (uint32_t i = 0; i < source->schema.field_count; i++)
         hr_buf_addf(&out, " %s (%s)", source->schema.fields[i].name,
                     hr_field_type_name(source->schema.fields[i].type));
     hr_buf_add_str(&out, "\n");
+    if (!p->options.dry_run && p->append)
+        hr_buf_addf(&out, "the dataset has %s records in %u shards now\n",
+                    hr_cli_format_count(p->output.total_records, a), p->output.total_shards);
     if (!p->options.dry_run)
         hr_buf_addf(&out, "digest: %s\n", hr_digest_hex(&p->output.digest, hex));
+    if (!p->options.dry_run && p->append)
+        hr_buf_addf(&out, "before: %s\n", hr_digest_hex(&p->output.previous, hex));
     return hr_cli_print(&out);
 }
 
@@ -314,8 +340,8 @@ static int fail_underway(struct pack *p, struct hr_error *err)
         return hr_interrupt_exit_code();
     }
     if (p->strict_end) {
-        hr_log(HR_LOG_ERROR, "ended by --strict: a record was rejected (%s/" HR_REJECTS_NAME
-               "); no dataset was made", p->folder);
+        hr_log(HR_LOG_ERROR, "ended by --strict: a record was rejected (%s/%s); no %s was made",
+               p->folder, rejects_name(p), p->append ? "version" : "dataset");
         if (p->options.cli.json)
             report_json(p, (double)(hr_clock_ns() - p->start_ns) / 1e9);
         return HR_EXIT_FOUND;
@@ -340,7 +366,7 @@ static int dry_run(struct pack *p, struct hr_error *err)
 
 static int pack_all(struct pack *p, struct hr_error *err)
 {
-    int ret = hr_output_begin(&p->output, p->folder, p->source, &p->options, err);
+    int ret = hr_output_begin(&p->output, p->folder, p->source, p->append, &p->options, err);
     if (ret < 0)
         return fail_before(err);
     if (p->output.complete) {
@@ -352,8 +378,8 @@ static int pack_all(struct pack *p, struct hr_error *err)
                p->output.tally.found, p->output.journal.count);
     ret = run_driver(p, err);
     if (ret == 0 && p->output.tally.packed == 0) {
-        hr_log(HR_LOG_ERROR, "every record was rejected (%s/" HR_REJECTS_NAME "); no dataset was made",
-               p->folder);
+        hr_log(HR_LOG_ERROR, "every record was rejected (%s/%s); no %s was made", p->folder,
+               rejects_name(p), p->append ? "version" : "dataset");
         return HR_EXIT_FAILED;
     }
     if (ret == 0)
@@ -380,10 +406,15 @@ static int run(struct pack *p, struct hr_error *err)
     int ret = hr_source_open(&p->options, p->options.cli.args, count, &p->source, err);
     if (ret < 0)
         return fail_before(err);
+    if (p->options.append && p->options.compress.count)
+        return hr_cli_wrong(&hr_command_pack, "--compress and --append: the dataset has said how "
+                                              "its fields are compressed");
     int code = set_codecs(p);
     if (code != HR_CLI_RUN)
         return code;
     if (hr_schema_check(&p->source->schema, err) < 0)
+        return fail_before(err);
+    if (p->options.append && hr_append_open(p->folder, &p->source->schema, &p->append, err) < 0)
         return fail_before(err);
     p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media,
                                            p->options.jpeg == HR_PACK_JPEG_REPACK};
@@ -404,6 +435,7 @@ int hr_tool_pack(int argc, char **argv)
     p.output.journal.fd = p.output.rejects_fd = -1;
     code = run(&p, &err);
     hr_output_end(&p.output);
+    hr_append_close(p.append);
     hr_source_close(p.source);
     return code;
 }

@@ -284,7 +284,7 @@ static int run_all(struct run *run, struct hr_error *err)
 
     int ret = hr_synth_source_open(&spec, &run->source, err);
     if (ret == 0)
-        ret = dataset ? hr_output_begin(&run->output, run->folder, run->source, &pack, err)
+        ret = dataset ? hr_output_begin(&run->output, run->folder, run->source, NULL, &pack, err)
                       : begin_folder(run, err);
     if (ret < 0) {
         hr_log_error(HR_LOG_ERROR, "", err);

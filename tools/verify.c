@@ -29,7 +29,7 @@ static const struct hr_opt opts[] = {
     {"jobs", 'j', HR_OPT_INT, "N", offsetof(struct options, jobs), "threads; shards are checked side by side",
      .fallback = "auto", .min = 0, .max = 256},
     {"version", 0, HR_OPT_STR, "DIGEST", offsetof(struct options, version),
-     "check this version (digest or its beginning), not the current one"},
+     "check this version only (digest or its beginning), not all of them"},
     {"repair-list", 0, HR_OPT_STR, "FILE", offsetof(struct options, repair_list),
      "write a JSON line for each bad record and each bad shard", .word = HR_WORD_FILE},
     HR_OPT_END,
@@ -45,7 +45,7 @@ const struct hr_command hr_command_verify = {
     .name = "verify",
     .summary = "check every checksum of a dataset",
     .description =
-        "Reads every byte of a dataset that carries meaning and compares it with its checksum: "
+        "Reads every byte of all versions of a dataset that carries meaning and compares it with its checksum: "
         "manifests, headers, indexes, blocks and values, and that padding is zero. Each problem is "
         "one line with shard, record, field and offset in the shard's file. A shard that is missing, "
         "cut short or not the one that the manifest names is a problem too; the others are still "
@@ -142,6 +142,17 @@ static void on_problem(void *arg, const struct hr_verify_problem *p)
     pthread_mutex_unlock(&run->lock);
 }
 
+static void on_stray(void *arg, const char *shard)
+{
+    struct run *run = arg;
+    struct hr_buf name = {0};
+
+    hr_safe_text(&name, shard, strlen(shard), SIZE_MAX);
+    hr_progress_clear(&run->progress);
+    hr_log(HR_LOG_WARN, "%s belongs to no version (headrace versions --prune removes it)", hr_buf_str(&name));
+    hr_buf_finish(&name);
+}
+
 static bool on_progress(void *arg, uint64_t done, uint64_t total)
 {
     struct run *run = arg;
@@ -199,6 +210,8 @@ static void add_summary(struct hr_buf *b, const struct hr_verify_result *r)
     hr_buf_addf(b, "%s records in %u shard%s, %s values, %s: ", hr_cli_format_count(r->records, text[0]),
                 r->shard_count, r->shard_count == 1 ? "" : "s", hr_cli_format_count(r->values, text[1]),
                 hr_cli_format_bytes(r->bytes, text[2]));
+    if (r->version_count > 1)
+        hr_buf_addf(b, "%u versions, ", r->version_count);
     if (r->problems == 0)
         hr_buf_add_str(b, "all right\n");
     else
@@ -208,7 +221,7 @@ static void add_summary(struct hr_buf *b, const struct hr_verify_result *r)
 
 static int check(struct run *run)
 {
-    struct hr_verify_options options = {.threads = (int)run->o->jobs, .problem = on_problem,
+    struct hr_verify_options options = {.threads = (int)run->o->jobs, .problem = on_problem, .stray = on_stray,
                                         .progress = on_progress, .arg = run};
     struct hr_verify_result result;
     struct hr_error err = HR_ERROR_INIT;

@@ -171,6 +171,21 @@ static int read_path(const struct reader *r, const char *key, const struct node 
     return 0;
 }
 
+/* Hex digits, which may look like a number: taken as they are written. */
+static int read_version(const struct reader *r, const char *key, const struct node *value,
+                        struct hr_conf_dataset *dataset)
+{
+    enum { MIN_DIGITS = 4, MAX_DIGITS = 32 };
+
+    if (value->kind != NODE_SCALAR)
+        return expected(r, key, value, "a digest");
+    size_t n = strlen(value->text);
+    if (n < MIN_DIGITS || n > MAX_DIGITS || value->text[strspn(value->text, "0123456789abcdefABCDEF")])
+        return expected(r, key, value, "a digest or its first digits (4 to 32 hex digits)");
+    dataset->version = value->text;
+    return 0;
+}
+
 /* The expression itself is checked too, so that it fails where it stands. */
 static int read_where(const struct reader *r, const char *key, const struct node *value,
                       struct hr_conf_where *where)
@@ -197,11 +212,13 @@ static int read_source_key(const struct reader *r, const struct child *c,
                            struct hr_conf_dataset *dataset, const struct node **weight,
                            const struct node **repeats)
 {
-    static const char *const keys[] = {"path", "weight", "repeats", "where"};
+    static const char *const keys[] = {"path", "version", "weight", "repeats", "where"};
     const char *key = c->key->text;
 
     if (strcmp(key, "path") == 0)
         return read_path(r, key, c->value, dataset);
+    if (strcmp(key, "version") == 0)
+        return read_version(r, key, c->value, dataset);
     if (strcmp(key, "where") == 0)
         return read_where(r, key, c->value, &dataset->where);
     if (strcmp(key, "weight") == 0) {

@@ -23,6 +23,7 @@ struct hr_conf_where {
 
 struct hr_conf_dataset {
     const char *path;
+    const char *version; /* digest or its beginning; NULL = the current one */
     double weight;    /* 1 when absent */
     uint64_t repeats; /* 0 when absent; when any source has it, 1 for the others */
     struct hr_conf_where where;

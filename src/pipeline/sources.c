@@ -103,7 +103,7 @@ int hr_sources_open(const struct hr_conf *conf, struct hr_sources *sources, stru
     sources->owns_datasets = true;
     for (uint32_t i = 0; i < sources->count && ret == 0; i++) {
         struct hr_dataset *dataset = NULL;
-        ret = hr_dataset_open(conf->datasets[i].path, NULL, &dataset, err);
+        ret = hr_dataset_open(conf->datasets[i].path, conf->datasets[i].version, &dataset, err);
         sources->items[i].dataset = dataset;
         if (ret < 0 && err && !err->file[0])
             fail_at_dataset(conf, i, err);

@@ -115,6 +115,7 @@ void hr_inspect_json_versions(struct hr_buf *b, const char *key, const struct hr
         hr_json_uint(b, "records", v->record_count);
         hr_json_uint(b, "bytes", v->bytes);
         hr_json_uint(b, "shards", v->shard_count);
+        hr_json_bool(b, "current", i == 0);
         hr_json_bool(b, "shown", hr_digest_equal(&v->digest, &current));
         hr_json_close(b, '}');
     }

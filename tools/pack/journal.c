@@ -72,9 +72,12 @@ int hr_journal_create(const char *folder, const struct hr_journal_run *run,
     put_digest(&line, "sizes", &run->sizes);
     put_digest(&line, "times", &run->times);
     hr_json_uint(&line, "records", run->record_count);
+    if (run->first_shard)
+        hr_json_uint(&line, "first_shard", run->first_shard);
     hr_json_str(&line, "options", run->options);
     hr_json_close(&line, '}');
     ret = append(journal, &line, err);
+    journal->first_shard = run->first_shard;
     if (ret < 0)
         hr_journal_remove(journal);
     return ret;
@@ -181,10 +184,13 @@ static int take_lines(struct hr_journal *journal, char *text, const struct hr_jo
     while (ret == 0 && (end = strchr(at, '\n'))) {
         *end = 0;
         struct json_object *object = json_tokener_parse(at);
-        if (!json_object_is_type(object, json_type_object))
+        if (!json_object_is_type(object, json_type_object)) {
             ret = hr_fail(err, HR_E_CORRUPT, "the journal is damaged");
-        else
+        } else {
             ret = at == text ? check_run(object, run, err) : take_shard(journal, object, err);
+            if (at == text)
+                journal->first_shard = (uint32_t)count_of(object, "first_shard");
+        }
         json_object_put(object);
         at = end + 1;
     }

@@ -13,6 +13,7 @@
 struct hr_journal_run {
     struct hr_digest names, sizes, times; /* of the source's listing */
     uint64_t record_count;
+    uint32_t first_shard; /* its number; kept, not compared */
     char *options; /* as text, in a fixed order */
 };
 
@@ -34,6 +35,7 @@ struct hr_journal {
     char *path;
     struct hr_journal_shard *shards;
     uint32_t count, cap;
+    uint32_t first_shard; /* shards are numbered from here */
 };
 
 /* Starts a journal in a folder. */

@@ -12,7 +12,7 @@ struct hr_pack_options {
     uint64_t shard_bytes;
     int64_t jobs; /* 0 = as many as this process may use */
     int64_t limit; /* records, 0 = all */
-    bool resume, strict, dry_run, verify_media;
+    bool resume, append, strict, dry_run, verify_media;
     bool follow_symlinks, allow_outside;
     int jpeg; /* enum hr_pack_jpeg */
     const char *root;           /* tree that embedded paths may lie in; NULL = the JSONL's folder */

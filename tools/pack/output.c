@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,8 +27,20 @@ static char *path_in(const struct hr_output *output, const char *name)
     return hr_asprintf("%s/%s", output->folder, name);
 }
 
-/* What must be the same for a resumed run, in a fixed order; also kept in the manifest. */
-static char *options_text(const struct hr_pack_options *o, const struct hr_source *source)
+/* The version that is added to, and what is added: enough to know again an append that was done. */
+static void add_base(struct hr_buf *text, const struct hr_source *source, const struct hr_digest *base)
+{
+    struct hr_digest list[2] = {source->names, source->sizes}, both = hr_digest_of(list, sizeof(list));
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    hr_buf_addf(text, " append=%s", hr_digest_hex(base, hex));
+    hr_buf_addf(text, " list=%.16s", hr_digest_hex(&both, hex));
+}
+
+/* What must be the same for a resumed run, in a fixed order; also kept in the manifest. base: the
+ * version that is added to, NULL = none. */
+static char *options_text(const struct hr_pack_options *o, const struct hr_source *source,
+                          const struct hr_digest *base)
 {
     static const char *const codecs[] = {"none", "lz4", "lz4hc"};
     struct hr_buf text = {0};
@@ -44,9 +57,16 @@ static char *options_text(const struct hr_pack_options *o, const struct hr_sourc
         hr_buf_addf(&text, " %s:%s/%s", source->schema.fields[i].name,
                     hr_field_type_name(source->schema.fields[i].type),
                     codecs[source->schema.fields[i].codec]);
+    if (base)
+        add_base(&text, source, base);
     char *copy = hr_buf_failed(&text) ? NULL : hr_strdup(hr_buf_str(&text));
     hr_buf_finish(&text);
     return copy;
+}
+
+static const struct hr_digest *base_of(const struct hr_append *append)
+{
+    return append ? &append->base.digest : NULL;
 }
 
 enum content { CONTENT_EMPTY, CONTENT_JOURNAL, CONTENT_DATASET, CONTENT_OTHER };
@@ -86,8 +106,11 @@ static int refuse(const struct hr_output *output, enum content content, struct h
     };
     hr_fail(err, HR_E_EXISTS, "the destination %s", what[content]);
     hr_error_at_file(err, output->folder, 0, 0);
-    hr_error_hint(err, content == CONTENT_JOURNAL ? "--resume goes on with it; or choose another name"
-                                                  : "choose another name");
+    hr_error_hint(err, output->append               ? "--append --resume goes on with it; headrace versions DST "
+                                                      "--prune gives it up"
+                       : content == CONTENT_JOURNAL ? "--resume goes on with it; or choose another name"
+                       : content == CONTENT_DATASET ? "--append adds to it; or choose another name"
+                                                    : "choose another name");
     return err->code;
 }
 
@@ -110,7 +133,7 @@ static int make_folder(struct hr_output *output, struct hr_error *err)
 
 static int open_rejects(struct hr_output *output, struct hr_error *err)
 {
-    char *path = path_in(output, HR_REJECTS_NAME);
+    char *path = path_in(output, output->rejects_name);
 
     if (!path)
         return hr_fail(err, HR_E_NOMEM, "out of memory");
@@ -123,7 +146,7 @@ static int open_rejects(struct hr_output *output, struct hr_error *err)
     return ret;
 }
 
-/* Removes whatever a killed run left beside the finished shards. */
+/* Removes whatever a killed run left beside the finished shards. Lower numbers belong to versions. */
 static int sweep(struct hr_output *output, struct hr_error *err)
 {
     struct dirent *entry;
@@ -133,7 +156,8 @@ static int sweep(struct hr_output *output, struct hr_error *err)
         return hr_fail_errno(err, errno, "cannot list %s", output->folder);
     while ((entry = readdir(dir))) {
         bool known = false;
-        if (strncmp(entry->d_name, "data-", 5) != 0)
+        if (strncmp(entry->d_name, "data-", 5) != 0 ||
+            strtoul(entry->d_name + 5, NULL, 10) < output->journal.first_shard)
             continue;
         for (uint32_t i = 0; i < output->journal.count; i++)
             known |= strcmp(entry->d_name, output->journal.shards[i].info.name) == 0;
@@ -163,15 +187,27 @@ static int check_shards(const struct hr_output *output, struct hr_error *err)
     return 0;
 }
 
+/* A dataset has one list for each pack that went into it. */
+static void name_rejects(struct hr_output *output)
+{
+    if (output->append)
+        snprintf(output->rejects_name, sizeof(output->rejects_name), "rejects-%05u.jsonl",
+                 output->journal.first_shard);
+}
+
 static int resume(struct hr_output *output, struct hr_error *err)
 {
     int ret = hr_journal_resume(output->folder, &output->run, &output->journal, err);
 
     if (ret < 0)
         return ret;
-    ret = check_shards(output, err);
+    if (output->append)
+        ret = hr_append_check_current(output->append, output->folder, err);
+    if (ret == 0)
+        ret = check_shards(output, err);
     if (ret < 0)
         return ret;
+    name_rejects(output);
     if (output->journal.count) {
         const struct hr_journal_shard *last = &output->journal.shards[output->journal.count - 1];
         output->tally = last->tally;
@@ -191,17 +227,88 @@ static int report_finished(struct hr_output *output, struct hr_error *err)
         return ret;
     output->complete = true;
     output->digest = manifest.digest;
-    output->record_count = output->tally.packed = output->tally.found = manifest.record_count;
+    output->total_records = output->tally.packed = output->tally.found = manifest.record_count;
     output->bytes_out = manifest.bytes;
-    output->shard_count = manifest.shard_count;
+    output->total_shards = output->shard_count = manifest.shard_count;
     hr_manifest_finish(&manifest);
     return 0;
 }
 
-static int begin(struct hr_output *output, bool may_resume, struct hr_error *err)
+/* Whether the current version came from just this append: the manifest says from what it was made. */
+static bool was_appended(const struct hr_output *output, const struct hr_pack_options *options)
+{
+    const struct hr_manifest *base = &output->append->base;
+    char *text = base->has_previous ? options_text(options, output->source, &base->previous) : NULL;
+    bool same = text && base->options && strcmp(text, base->options) == 0;
+
+    hr_free(text);
+    return same;
+}
+
+/* A kill may have come between the manifest and the end of the journal. */
+static void drop_own_journal(struct hr_output *output)
+{
+    struct hr_journal_run run = output->run;
+
+    run.options = output->append->base.options;
+    if (hr_journal_resume(output->folder, &run, &output->journal, NULL) == 0)
+        hr_journal_remove(&output->journal);
+}
+
+static int report_appended(struct hr_output *output, struct hr_error *err)
+{
+    struct hr_manifest *before = hr_alloc_zero(1, sizeof(*before));
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    if (!before)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    int ret = report_finished(output, err);
+    output->previous = output->append->base.previous;
+    /* It may have been deleted since. */
+    if (ret == 0 && hr_manifest_read_version(output->folder, hr_digest_hex(&output->previous, hex), before, NULL) == 0) {
+        output->tally.packed = output->tally.found -= before->record_count;
+        output->bytes_out -= before->bytes;
+        output->shard_count -= before->shard_count;
+        hr_manifest_finish(before);
+    }
+    hr_free(before);
+    return ret;
+}
+
+static int begin_append(struct hr_output *output, const struct hr_pack_options *options,
+                        struct hr_error *err)
 {
     enum content content;
-    int ret = make_folder(output, err);
+    int ret = look_into(output->folder, &content, err);
+
+    if (ret < 0)
+        return ret;
+    if (options->resume && was_appended(output, options)) {
+        if (content == CONTENT_JOURNAL)
+            drop_own_journal(output);
+        return report_appended(output, err);
+    }
+    if (content == CONTENT_JOURNAL)
+        return options->resume ? resume(output, err) : refuse(output, content, err);
+    ret = hr_journal_create(output->folder, &output->run, &output->journal, err);
+    if (ret < 0)
+        return ret;
+    name_rejects(output);
+    ret = hr_append_check_current(output->append, output->folder, err);
+    if (ret < 0)
+        hr_journal_remove(&output->journal);
+    return ret;
+}
+
+static int begin(struct hr_output *output, const struct hr_pack_options *options,
+                 struct hr_error *err)
+{
+    enum content content;
+    int ret;
+
+    if (output->append)
+        return begin_append(output, options, err);
+    ret = make_folder(output, err);
 
     if (ret == 0)
         ret = look_into(output->folder, &content, err);
@@ -213,22 +320,27 @@ static int begin(struct hr_output *output, bool may_resume, struct hr_error *err
             hr_error_hint(err, "choose a place that you can write to");
         return ret;
     }
-    if (!may_resume || content == CONTENT_OTHER)
+    if (!options->resume || content == CONTENT_OTHER)
         return refuse(output, content, err);
     return content == CONTENT_DATASET ? report_finished(output, err) : resume(output, err);
 }
 
 int hr_output_begin(struct hr_output *output, const char *folder, const struct hr_source *source,
-                    const struct hr_pack_options *options, struct hr_error *err)
+                    struct hr_append *append, const struct hr_pack_options *options,
+                    struct hr_error *err)
 {
     *output = (struct hr_output){.folder = folder,
                                  .source = source,
+                                 .append = append,
+                                 .schema = append ? &append->schema : &source->schema,
+                                 .rejects_name = HR_REJECTS_NAME,
                                  .shard_bytes = options->shard_bytes,
                                  .journal = {.fd = -1},
                                  .rejects_fd = -1};
     output->run = (struct hr_journal_run){source->names, source->sizes, source->times,
-                                          source->record_count, options_text(options, source)};
-    int ret = output->run.options ? begin(output, options->resume, err)
+                                          source->record_count, append ? append->first_shard : 0,
+                                          options_text(options, source, base_of(append))};
+    int ret = output->run.options ? begin(output, options, err)
                                   : hr_fail(err, HR_E_NOMEM, "out of memory");
     if (ret < 0) {
         if (output->made_folder)
@@ -254,7 +366,7 @@ static int close_shard(struct hr_output *output, struct hr_error *err)
         return ret;
     snprintf(shard.info.name, sizeof(shard.info.name), "%s", output->shard_name);
     if (output->rejects_fd >= 0 && fdatasync(output->rejects_fd) < 0)
-        return hr_fail_errno(err, errno, "cannot write %s", HR_REJECTS_NAME);
+        return hr_fail_errno(err, errno, "cannot write %s", output->rejects_name);
     return hr_journal_add(&output->journal, &shard, err);
 }
 
@@ -263,11 +375,11 @@ static int open_shard(struct hr_output *output, struct hr_error *err)
     static const struct hr_shard_writer_options defaults;
 
     snprintf(output->shard_name, sizeof(output->shard_name), "data-%05u.hrs",
-             output->journal.count);
+             output->journal.first_shard + output->journal.count);
     char *path = path_in(output, output->shard_name);
     if (!path)
         return hr_fail(err, HR_E_NOMEM, "out of memory");
-    int ret = hr_shard_writer_open(path, &output->source->schema, &defaults, &output->writer, err);
+    int ret = hr_shard_writer_open(path, output->schema, &defaults, &output->writer, err);
     output->in_shard = 0;
     hr_free(path);
     return ret;
@@ -277,14 +389,17 @@ int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
                   struct hr_error *err)
 {
     uint64_t cost = record->bytes + RECORD_COST;
+    const struct hr_value *values = record->values;
     int ret = 0;
 
+    if (output->append)
+        values = hr_append_values(output->append, &output->source->schema, record);
     if (output->writer && output->in_shard + cost > output->shard_bytes)
         ret = close_shard(output, err);
     if (ret == 0 && !output->writer)
         ret = open_shard(output, err);
     if (ret == 0)
-        ret = hr_shard_writer_add(output->writer, record->key, record->values, err);
+        ret = hr_shard_writer_add(output->writer, record->key, values, err);
     if (ret < 0)
         return ret;
     output->in_shard += cost;
@@ -321,7 +436,7 @@ int hr_output_reject(struct hr_output *output, const char *key, const struct hr_
     ret = hr_buf_failed(&line) ? hr_fail(err, HR_E_NOMEM, "out of memory")
                                : hr_fd_write_full(output->rejects_fd, line.data, line.used, err);
     if (ret < 0)
-        hr_error_at_file(err, HR_REJECTS_NAME, 0, 0);
+        hr_error_at_file(err, output->rejects_name, 0, 0);
     output->rejects_bytes += line.used;
     hr_buf_finish(&line);
     output->tally.found++;
@@ -348,20 +463,23 @@ static int copy_schema(struct hr_manifest *manifest, const struct hr_schema *sch
 
 static int fill_manifest(const struct hr_output *output, struct hr_manifest *manifest)
 {
-    uint32_t count = output->journal.count;
+    const struct hr_manifest *base = output->append ? &output->append->base : NULL;
+    uint32_t before = base ? base->shard_count : 0, count = output->journal.count;
 
     *manifest = (struct hr_manifest){
-        .shards = hr_alloc_zero(count + 1, sizeof(*manifest->shards)),
+        .shards = hr_alloc_zero((size_t)before + count + 1, sizeof(*manifest->shards)),
         .tool = hr_strdup("headrace " HR_VERSION_STRING),
         .options = hr_strdup(output->run.options),
         .source = hr_strdup(output->source->kind->what),
     };
     if (!manifest->shards || !manifest->tool || !manifest->options || !manifest->source)
         return HR_E_NOMEM;
+    for (uint32_t i = 0; i < before; i++)
+        manifest->shards[i] = base->shards[i];
     for (uint32_t i = 0; i < count; i++)
-        manifest->shards[i] = output->journal.shards[i].info;
-    manifest->shard_count = count;
-    return copy_schema(manifest, &output->source->schema);
+        manifest->shards[before + i] = output->journal.shards[i].info;
+    manifest->shard_count = before + count;
+    return copy_schema(manifest, output->schema);
 }
 
 int hr_output_commit(struct hr_output *output, struct hr_error *err)
@@ -378,9 +496,13 @@ int hr_output_commit(struct hr_output *output, struct hr_error *err)
         ret = hr_manifest_commit(output->folder, &manifest, err);
     if (ret == 0) {
         output->digest = manifest.digest;
-        output->record_count = manifest.record_count;
-        output->bytes_out = manifest.bytes;
-        output->shard_count = manifest.shard_count;
+        output->previous = manifest.previous;
+        output->total_records = manifest.record_count;
+        output->total_shards = manifest.shard_count;
+        output->shard_count = output->journal.count;
+        output->bytes_out = 0;
+        for (uint32_t i = 0; i < output->journal.count; i++)
+            output->bytes_out += output->journal.shards[i].info.bytes;
         hr_journal_remove(&output->journal);
         output->complete = true;
     }
@@ -390,7 +512,7 @@ int hr_output_commit(struct hr_output *output, struct hr_error *err)
 
 static void remove_rejects(const struct hr_output *output)
 {
-    char *path = path_in(output, HR_REJECTS_NAME);
+    char *path = path_in(output, output->rejects_name);
 
     if (path)
         unlink(path);
@@ -406,7 +528,7 @@ void hr_output_end(struct hr_output *output)
         remove_rejects(output);
     hr_fd_close(&output->rejects_fd);
     if (!output->complete && output->run.options && output->journal.fd >= 0 &&
-        !output->journal.count && !output->tally.rejected) {
+        !output->journal.count && (output->append || !output->tally.rejected)) {
         hr_journal_remove(&output->journal);
         if (output->made_folder)
             rmdir(output->folder);
