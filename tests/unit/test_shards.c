@@ -632,13 +632,14 @@ static void intact_dataset_verifies(void **state)
     struct hr_error err = HR_ERROR_INIT;
 
     (void)state;
-    commit_dataset(1, 40, true, NULL);
+    commit_dataset(1, 80, true, NULL);
     commit_dataset(3, 80, true, NULL);
     ok(hr_dataset_verify(root, NULL, &options, &result, &err), &err);
     assert_int_equal(result.problems, 0);
     assert_int_equal(result.bad_shards, 0);
     assert_int_equal(result.records, 240);
     assert_int_equal(result.shard_count, 3);
+    assert_int_equal(result.version_count, 2);
     assert_int_equal(hr_dataset_verify(in_root("none"), NULL, &options, &result, &err),
                      HR_E_NOT_FOUND);
 }

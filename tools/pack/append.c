@@ -149,6 +149,8 @@ int hr_append_open(const char *folder, const struct hr_schema *source, struct hr
         return hr_fail(err, HR_E_NOMEM, "out of memory");
     a->base.schema.class_field = -1;
     int ret = hr_manifest_read(folder, &a->base, err);
+    if (ret == HR_E_NOT_FOUND)
+        hr_error_hint(err, "there is no dataset to add to; pack without --append makes one");
     if (ret == 0)
         ret = fit_fields(a, source, err);
     if (ret == 0)
