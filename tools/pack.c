@@ -46,8 +46,9 @@ static const struct hr_opt opts[] = {
     {"compress", 0, HR_OPT_LIST, "FIELD=CODEC", AT(compress),
      "lz4, lz4hc or none (default): smaller, but a record then costs its whole block; for order: none"},
     {"jpeg", 0, HR_OPT_CHOICE, NULL, AT(jpeg),
-     "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can "
-     "be restored), or as they are", .fallback = "repack", .choices = jpegs},
+     "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can be "
+     "restored), or as they are", .fallback = "repack",
+     .choices = jpegs},
     {"verify-media", 0, HR_OPT_FLAG, NULL, AT(verify_media),
      "decode every picture, recording and clip whole, and reject what is damaged"},
     {"limit", 0, HR_OPT_INT, "N", AT(limit), "take the first N records only", .min = 1, .max = 1e15},
