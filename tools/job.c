@@ -2,6 +2,7 @@
 #include "tools/job.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -41,14 +42,41 @@ int hr_job_open(struct hr_job *job, const char *path, struct hr_error *err)
     return ret < 0 ? ret : open_rest(job, err);
 }
 
+static void use_pins(struct hr_conf *conf, const struct hr_job_pins *pins)
+{
+    for (int i = 0; i < pins->count && i < conf->dataset_count; i++)
+        if (pins->versions[i][0])
+            conf->datasets[i].version = pins->versions[i];
+}
+
+static void fill_pins(const struct hr_plan *plan, struct hr_job_pins *pins)
+{
+    struct stat st;
+
+    for (uint32_t i = 0; i < plan->sources.count; i++) {
+        const struct hr_source *source = &plan->sources.items[i];
+        struct hr_digest digest = hr_dataset_digest(source->dataset);
+        pins->versions[i][0] = 0;
+        if (stat(source->path, &st) == 0 && S_ISDIR(st.st_mode)) /* a lone shard has no versions */
+            hr_digest_hex(&digest, pins->versions[i]);
+    }
+    pins->count = (int)plan->sources.count;
+}
+
 int hr_job_open_text(struct hr_job *job, const char *path, const char *text, size_t bytes,
-                     struct hr_error *err)
+                     struct hr_job_pins *pins, struct hr_error *err)
 {
     *job = (struct hr_job){0};
     int ret = strcmp(path, "-") == 0 ? hr_conf_parse(text, bytes, "<stdin>", &job->conf, err)
                                      : hr_conf_load_text(text, bytes, path, &job->conf, err);
 
-    return ret < 0 ? ret : open_rest(job, err);
+    if (ret == 0 && pins)
+        use_pins(&job->conf, pins);
+    if (ret == 0)
+        ret = open_rest(job, err);
+    if (ret == 0 && pins && pins->count == 0)
+        fill_pins(job->plan, pins);
+    return ret;
 }
 
 void hr_job_close(struct hr_job *job)

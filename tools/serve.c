@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ struct work {
     char *conf;
     size_t conf_bytes;
     int listen_fd;
+    struct hr_job_pins *pins; /* shared by all engines; NULL = there is one only */
 };
 
 static const char *const io_modes[] = {"auto", "cached", "direct", NULL};
@@ -214,7 +216,7 @@ static int serve(const struct hr_duty *duty, void *arg)
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
     if (duty)
         hr_flight_catch_crashes(duty->flight);
-    if (hr_job_open_text(&job, o->cli.args[0], work->conf, work->conf_bytes, &err) < 0) {
+    if (hr_job_open_text(&job, o->cli.args[0], work->conf, work->conf_bytes, work->pins, &err) < 0) {
         tell((int)o->fd, &err);
         if (!duty && work->listen_fd)
             unlink(o->socket);
@@ -239,6 +241,9 @@ static int supervise(struct work *work)
         .arg = work,
     };
 
+    work->pins = mmap(NULL, sizeof(*work->pins), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (work->pins == MAP_FAILED)
+        work->pins = NULL; /* then a later engine opens what is current */
     return hr_supervisor_run(&options);
 }
 

@@ -302,13 +302,9 @@ int hr_state_check(const struct hr_state *loaded, const struct hr_state *ours, s
 {
     char theirs[HR_DIGEST_HEX_BYTES], mine[HR_DIGEST_HEX_BYTES];
 
-    if (!hr_digest_equal(&loaded->dataset, &ours->dataset)) {
-        differs(err, "dataset", hr_digest_hex(&loaded->dataset, theirs),
-                hr_digest_hex(&ours->dataset, mine));
-        hr_error_hint(err, "if records were added, pin the version: 'dataset: {path: ..., version: %s}'; "
-                           "or begin anew with {}, or pass force=True (--force-state)", theirs);
-        return HR_E_STATE;
-    }
+    if (!hr_digest_equal(&loaded->dataset, &ours->dataset))
+        return differs(err, "dataset", hr_digest_hex(&loaded->dataset, theirs),
+                       hr_digest_hex(&ours->dataset, mine));
     if (loaded->seed != ours->seed) {
         snprintf(theirs, sizeof(theirs), "%" PRIu64, loaded->seed);
         snprintf(mine, sizeof(mine), "%" PRIu64, ours->seed);

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "shards/manifest.h"
+
 enum { MAX_SOURCE_PARTS = 16 };
 
 void hr_plan_add_part(struct hr_plan *plan, const char *name, const void *data, size_t bytes)
@@ -76,6 +79,35 @@ struct hr_state hr_plan_state(const struct hr_plan *plan)
     return state;
 }
 
+static bool is_kept_version(const char *path, const char *digest)
+{
+    struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+    bool kept = m && hr_manifest_read_version(path, digest, m, NULL) == 0;
+
+    if (kept)
+        hr_manifest_finish(m);
+    hr_free(m);
+    return kept;
+}
+
+/* The most usual reason for another dataset is that records were added since. */
+static void say_how_to_pin(const struct hr_plan *plan, const struct hr_state *loaded, struct hr_error *err)
+{
+    const struct hr_sources *sources = &plan->sources;
+    char hex[HR_DIGEST_HEX_BYTES];
+
+    if (hr_digest_equal(&loaded->dataset, &sources->digest) || !sources->items[0].dataset)
+        return;
+    hr_digest_hex(&loaded->dataset, hex);
+    if (sources->count > 1)
+        hr_error_hint(err, "where records were added, 'version: DIGEST' beside a dataset's path pins the version "
+                           "before (headrace versions lists them); or begin anew with {}, or pass force=True "
+                           "(--force-state)");
+    else if (is_kept_version(sources->items[0].path, hex))
+        hr_error_hint(err, "records were added since; the version it was saved under is still there: "
+                           "'dataset: {path: ..., version: %s}' goes on with it", hex);
+}
+
 int hr_plan_check_state(const struct hr_plan *plan, const struct hr_state *loaded,
                         struct hr_error *err)
 {
@@ -83,6 +115,8 @@ int hr_plan_check_state(const struct hr_plan *plan, const struct hr_state *loade
     int ret = hr_state_check(loaded, &ours, err), part;
     char text[sizeof(err->text)];
 
+    if (ret < 0 && err)
+        say_how_to_pin(plan, loaded, err);
     if (ret == 0 || !err || loaded->seed != ours.seed)
         return ret;
     part = hr_state_differing_part(loaded, &ours);

@@ -2,6 +2,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -244,6 +245,39 @@ def test_a_pinned_run_goes_on_after_an_append(dataset):
         with headrace.Loader(keys(dataset), state=rows[3][1]) as loader:
             next(iter(loader))
     assert old in str(caught.value) and f"version: {old}" in str(caught.value)
+
+
+def test_a_state_of_no_version_has_no_pin_to_offer(dataset, tmp_path):
+    run("pack", lines(tmp_path / "z.jsonl", range(7, 47)), tmp_path / "z")
+    with headrace.Loader(keys(tmp_path / "z")) as loader:
+        state = next(iter(loader)).state
+    with pytest.raises(errors.StateError) as caught:
+        with headrace.Loader(keys(dataset), state=state) as loader:
+            next(iter(loader))
+    assert "version:" not in str(caught.value)
+
+
+def test_an_engine_that_is_started_again_keeps_its_version(dataset, tmp_path):
+    conf = feed.write_conf(tmp_path / "c.json", keys(dataset, batch=2))
+    process = subprocess.Popen([feed.BIN, "serve", str(conf), "--socket", str(tmp_path / "s")],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout.readline().startswith("ready")
+        with headrace.Loader("unix:" + str(tmp_path / "s")) as loader:
+            seen = []
+            for batch in loader:
+                seen += batch.records.tolist()
+                if len(seen) == 8:
+                    append(dataset, range(40, 60))
+                    engines = feed.children(process.pid)
+                    assert engines
+                    for pid in engines:
+                        os.kill(pid, signal.SIGKILL)
+        assert sorted(seen) == list(range(40))
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
 
 
 @pytest.mark.parametrize("version, words", [("feed", "no version 'feed'"), ("xyz", "digest"), ("ab", "digest")])

@@ -113,7 +113,8 @@ void hr_inspect_text_versions(struct hr_buf *b, const struct hr_inspected *what)
         const struct hr_version_row *v = &what->versions[i];
         hr_buf_addf(b, "%s %14s %10s %8u%s%s\n", hr_digest_hex(&v->digest, hex),
                     hr_cli_format_count(v->record_count, records), hr_cli_format_bytes(v->bytes, size),
-                    v->shard_count, i == 0 ? "  current" : "", hr_digest_equal(&v->digest, &current) ? "  shown here" : "");
+                    v->shard_count, i == 0 ? "  current" : "",
+                    hr_digest_equal(&v->digest, &current) ? "  shown here" : "");
     }
 }
 

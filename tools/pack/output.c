@@ -264,8 +264,9 @@ static int report_appended(struct hr_output *output, struct hr_error *err)
         return hr_fail(err, HR_E_NOMEM, "out of memory");
     int ret = report_finished(output, err);
     output->previous = output->append->base.previous;
+    hr_digest_hex(&output->previous, hex);
     /* It may have been deleted since. */
-    if (ret == 0 && hr_manifest_read_version(output->folder, hr_digest_hex(&output->previous, hex), before, NULL) == 0) {
+    if (ret == 0 && hr_manifest_read_version(output->folder, hex, before, NULL) == 0) {
         output->tally.packed = output->tally.found -= before->record_count;
         output->bytes_out -= before->bytes;
         output->shard_count -= before->shard_count;
