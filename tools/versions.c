@@ -2,14 +2,15 @@
  * version has. */
 #include "tools/headrace.h"
 
+#include <dirent.h>
 #include <errno.h>
-#include <string.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "shards/manifest.h"
 #include "tools/pack/journal.h"
@@ -138,40 +139,25 @@ static int delete_version(const struct options *o)
     return hr_cli_print(&out);
 }
 
-/* Locks the journal of an unfinished pack, so that none runs, and removes it. */
-static int give_up_journal(const char *folder, struct hr_error *err)
-{
-    char *path = hr_asprintf("%s/" HR_JOURNAL_NAME, folder);
-    int ret = 0, fd = path ? hr_fd_open(path, O_RDWR, 0, err) : hr_fail(err, HR_E_NOMEM, "out of memory");
+/* ---- what no version has ---- */
 
-    if (fd == HR_E_NOT_FOUND) {
-        hr_free(path);
+/* Takes the place of a pack in this folder, so that none runs or begins. *path: hr_free. */
+static int lock_journal(const char *folder, char **path, int *fd, struct hr_error *err)
+{
+    struct stat ours, now;
+
+    *path = hr_asprintf("%s/" HR_JOURNAL_NAME, folder);
+    if (!*path)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    *fd = hr_fd_open(*path, O_RDWR | O_CREAT, 0644, err);
+    if (*fd < 0)
+        return *fd;
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &ours) == 0 && stat(*path, &now) == 0 &&
+        ours.st_ino == now.st_ino)
         return 0;
-    }
-    if (fd < 0)
-        ret = fd;
-    else if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        ret = hr_fail(err, HR_E_BUSY, "a pack is writing into this folder");
-    else if (unlink(path) < 0)
-        ret = hr_fail_errno(err, errno, "cannot remove '%s'", path);
-    hr_fd_close(&fd);
-    hr_free(path);
-    return ret;
-}
-
-static int remove_strays(const char *folder, char **names, uint32_t count, struct hr_error *err)
-{
-    int ret = give_up_journal(folder, err);
-
-    for (uint32_t i = 0; i < count && ret == 0; i++) {
-        char *path = hr_asprintf("%s/%s", folder, names[i]);
-        if (!path)
-            ret = hr_fail(err, HR_E_NOMEM, "out of memory");
-        else if (unlink(path) < 0)
-            ret = hr_fail_errno(err, errno, "cannot remove '%s'", path);
-        hr_free(path);
-    }
-    return ret;
+    hr_fail(err, HR_E_BUSY, "a pack is writing into this folder");
+    hr_error_at_file(err, folder, 0, 0);
+    return HR_E_BUSY;
 }
 
 static int find_strays(const struct options *o, char ***names, uint32_t *count, struct hr_error *err)
@@ -191,16 +177,39 @@ static int find_strays(const struct options *o, char ***names, uint32_t *count, 
     return ret;
 }
 
-static int prune(const struct options *o)
+static int remove_strays(const char *folder, char **names, uint32_t count, struct hr_error *err)
 {
-    struct hr_error err = HR_ERROR_INIT;
-    struct hr_buf out = {0};
-    char **names = NULL;
-    uint32_t count = 0;
-    int ret = find_strays(o, &names, &count, &err);
+    int ret = 0;
 
-    if (ret == 0)
-        ret = remove_strays(o->cli.args[0], names, count, &err);
+    for (uint32_t i = 0; i < count && ret == 0; i++) {
+        char *path = hr_asprintf("%s/%s", folder, names[i]);
+        if (!path)
+            ret = hr_fail(err, HR_E_NOMEM, "out of memory");
+        else if (unlink(path) < 0)
+            ret = hr_fail_errno(err, errno, "cannot remove '%s'", path);
+        hr_free(path);
+    }
+    return ret;
+}
+
+/* Shards that a killed pack had open. */
+static void remove_halves(const char *folder)
+{
+    DIR *dir = opendir(folder);
+
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        size_t n = strlen(e->d_name);
+        if (n > 8 && strcmp(e->d_name + n - 8, ".hrs.tmp") == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static int print_removed(const struct options *o, char **names, uint32_t count)
+{
+    struct hr_buf out = {0};
+
     if (o->cli.json) {
         hr_json_open(&out, NULL, '{');
         hr_json_open(&out, "removed", '[');
@@ -212,13 +221,40 @@ static int prune(const struct options *o)
     } else {
         hr_buf_addf(&out, "removed %u shard%s that no version has\n", count, count == 1 ? "" : "s");
     }
+    return hr_cli_print(&out);
+}
+
+static int prune(const struct options *o)
+{
+    const char *folder = o->cli.args[0];
+    struct hr_error err = HR_ERROR_INIT;
+    struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+    char **names = NULL, *journal = NULL;
+    uint32_t count = 0;
+    int fd = -1, ret = m ? hr_manifest_read(folder, m, &err) : hr_fail(&err, HR_E_NOMEM, "out of memory");
+
+    if (ret == 0) {
+        hr_manifest_finish(m);
+        ret = lock_journal(folder, &journal, &fd, &err);
+    }
+    bool locked = ret == 0;
+    if (ret == 0)
+        ret = find_strays(o, &names, &count, &err);
+    if (ret == 0)
+        ret = remove_strays(folder, names, count, &err);
+    if (ret == 0)
+        remove_halves(folder);
+    /* After a failure the journal of an unfinished pack stays; one that we made says nothing. */
+    if (locked && (ret == 0 || lseek(fd, 0, SEEK_END) == 0))
+        unlink(journal);
+    hr_fd_close(&fd);
+    int code = ret < 0 ? refused(&err) : print_removed(o, names, count);
     for (uint32_t i = 0; i < count; i++)
         hr_free(names[i]);
     hr_free(names);
-    if (ret == 0)
-        return hr_cli_print(&out);
-    hr_buf_finish(&out);
-    return refused(&err);
+    hr_free(journal);
+    hr_free(m);
+    return code;
 }
 
 int hr_tool_versions(int argc, char **argv)

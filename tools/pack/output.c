@@ -483,6 +483,18 @@ static int fill_manifest(const struct hr_output *output, struct hr_manifest *man
     return copy_schema(manifest, output->schema);
 }
 
+/* A resumed run without a rejected record has made the file for nothing. */
+static void drop_empty_rejects(struct hr_output *output)
+{
+    if (output->rejects_fd < 0)
+        return;
+    char *path = path_in(output, output->rejects_name);
+    if (path && !output->rejects_bytes)
+        unlink(path);
+    hr_free(path);
+    hr_fd_close(&output->rejects_fd);
+}
+
 int hr_output_commit(struct hr_output *output, struct hr_error *err)
 {
     struct hr_manifest manifest;
@@ -490,6 +502,7 @@ int hr_output_commit(struct hr_output *output, struct hr_error *err)
 
     if (ret < 0)
         return ret;
+    drop_empty_rejects(output);
     ret = fill_manifest(output, &manifest);
     if (ret < 0)
         hr_fail(err, ret, "out of memory");
@@ -511,23 +524,11 @@ int hr_output_commit(struct hr_output *output, struct hr_error *err)
     return ret;
 }
 
-static void remove_rejects(const struct hr_output *output)
-{
-    char *path = path_in(output, output->rejects_name);
-
-    if (path)
-        unlink(path);
-    hr_free(path);
-}
-
 void hr_output_end(struct hr_output *output)
 {
     hr_shard_writer_abort(output->writer);
     output->writer = NULL;
-    /* A resumed run without a rejected record has made the file for nothing. */
-    if (output->rejects_fd >= 0 && !output->rejects_bytes)
-        remove_rejects(output);
-    hr_fd_close(&output->rejects_fd);
+    drop_empty_rejects(output);
     if (!output->complete && output->run.options && output->journal.fd >= 0 &&
         !output->journal.count && (output->append || !output->tally.rejected)) {
         hr_journal_remove(&output->journal);
