@@ -15,6 +15,7 @@ from typing import (
     List,
     Mapping,
     NamedTuple,
+    NoReturn,
     Optional,
     Sequence,
     Tuple,
@@ -451,6 +452,9 @@ class Batch(Mapping[str, Value]):
         arrays taken from it earlier stay readable, but show whatever the slot holds next."""
         self._lease.release()
         self._cache.clear()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Batch cannot be pickled or copied: copy its arrays")
 
     def __repr__(self) -> str:
         what = "released" if self.released else ", ".join(self.names())

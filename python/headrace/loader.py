@@ -8,7 +8,7 @@ import os
 import threading
 from collections import deque
 from types import TracebackType
-from typing import Any, Deque, Dict, Iterator, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Deque, Dict, Iterator, Mapping, NoReturn, Optional, Tuple, Type, Union
 
 from . import _lib
 from .batch import Batch, _Lease
@@ -27,6 +27,8 @@ def parse_state(text: Optional[bytes]) -> State:
 
 
 def _state_text(state: Optional[Mapping[str, Any]]) -> Optional[bytes]:
+    if state is not None and not isinstance(state, Mapping):
+        raise TypeError(f"a state is what state_dict() gave, a dict, not {type(state).__name__}")
     return json.dumps(dict(state), separators=(",", ":")).encode() if state else None
 
 
@@ -285,6 +287,9 @@ class Loader:
             self.close()
         except (Error, AttributeError, TypeError):  # half-built, or the interpreter is going down
             pass
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Loader cannot be pickled or copied: open one in each process")
 
     def __repr__(self) -> str:
         if self._handle is None:

@@ -1,8 +1,10 @@
 """The Python package over a sidecar that feeds numbered batches (tests/ipc/fake_sidecar.c)."""
 
+import copy
 import gc
 import os
 import pathlib
+import pickle
 import re
 import signal
 import subprocess
@@ -452,6 +454,21 @@ def test_a_forked_child_is_refused():
 
 
 # ---- errors ----
+
+
+def test_what_cannot_be_pickled_or_copied_says_so():
+    with private() as loader:
+        batch = next(iter(loader))
+        for thing, hint in (loader, "open one in each process"), (batch, "copy its arrays"):
+            for way in pickle.dumps, copy.copy, copy.deepcopy:
+                with pytest.raises(TypeError, match=hint):
+                    way(thing)
+        assert next(iter(loader)).step == 1
+
+
+def test_a_state_that_is_no_dict_is_refused():
+    with pytest.raises(TypeError, match="state_dict"):
+        headrace.Loader({"slots": 4}, state="x")
 
 
 def test_the_sidecar_s_error_has_its_place():
