@@ -294,10 +294,10 @@ static int report_text(const struct pack *p, double seconds)
         hr_buf_addf(&out, "%s JPEG pictures repacked, %s kept as they are\n",
                     hr_cli_format_count(t->repacked, a), hr_cli_format_count(t->kept, b));
     if (t->renamed)
-        hr_buf_addf(&out, "%s files are not what their names say; their content counted\n",
+        hr_buf_addf(&out, "files that are not what their names say (their content counted): %s\n",
                     hr_cli_format_count(t->renamed, a));
     if (source->left_out)
-        hr_buf_addf(&out, "%s other files were left out (-v lists them)\n",
+        hr_buf_addf(&out, "other files, left out (-v lists them): %s\n",
                     hr_cli_format_count(source->left_out, a));
     if (t->rejected && !p->options.dry_run)
         hr_buf_addf(&out, "rejected records: %s/%s\n", p->folder, rejects_name(p));
