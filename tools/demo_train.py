@@ -2,7 +2,7 @@
 PyTorch where it is installed. Shows that batches arrive, that a model learns from them, and that a
 checkpoint goes on exactly. Not a benchmark.
 
-usage: demo_train.py PIPELINE [--steps N] [--picture FILE]
+usage: demo_train.py PIPELINE [--steps N] [--seconds S] [--picture FILE]
 """
 import argparse
 import struct
@@ -65,26 +65,29 @@ def picture_features(pictures):
     return np.stack([m[:, :h, :w].reshape(n, 4, h // 4, 4, w // 4).mean(axis=(2, 4)).reshape(n, -1) for m in maps], axis=1).reshape(n, -1)
 
 
+def field_features(field):
+    """A small vector a sample: float32 [N, D]; None for what is neither media, text nor tokens."""
+    if isinstance(field, headrace.Ragged):
+        if field.values.dtype != np.uint8 or field[0].ndim != 1:
+            return None
+        return np.stack([np.bincount(v, minlength=256)[:256] / max(len(v), 1) for v in field]).astype(np.float32)
+    x = np.asarray(field)
+    if x.ndim >= 4:
+        return picture_features(as_pictures(x))
+    if x.ndim >= 2 and np.issubdtype(x.dtype, np.floating):
+        wave = x.reshape(len(x), -1).astype(np.float32)
+        power = np.abs(np.fft.rfft(wave, axis=1)) ** 2
+        return np.log(1e-6 + np.stack([b.mean(axis=1) for b in np.array_split(power, 64, axis=1)], axis=1))
+    if x.ndim >= 2:
+        return (x.reshape(len(x), -1)[:, :256] % 997 / 997).astype(np.float32)
+    return None
+
+
 def features(batch):
-    """A small vector a sample from the first media, text or token field: float32 [N, D]."""
-    for name in batch:
-        field = batch[name]
-        if name.partition(".")[2] or name == "label":
-            continue
-        if isinstance(field, headrace.Ragged):
-            if field.values.dtype == np.uint8 and field[0].ndim == 1:
-                return np.stack([np.bincount(v, minlength=256)[:256] / max(len(v), 1) for v in field]).astype(np.float32)
-            continue
-        x = np.asarray(field)
-        if x.ndim >= 4:
-            return picture_features(as_pictures(x))
-        if x.ndim >= 2 and np.issubdtype(x.dtype, np.floating):
-            wave = x.reshape(len(x), -1).astype(np.float32)
-            power = np.abs(np.fft.rfft(wave, axis=1)) ** 2
-            return np.log(1e-6 + np.stack([b.mean(axis=1) for b in np.array_split(power, 64, axis=1)], axis=1))
-        if x.ndim >= 2:
-            return (x.reshape(len(x), -1)[:, :256] % 997 / 997).astype(np.float32)
-    return np.asarray(batch["label"], np.float32)[:, None]
+    """The vectors of all fields, one after the other: float32 [N, D]."""
+    parts = [field_features(batch[name]) for name in batch if "." not in name and name != "label"]
+    parts = [p for p in parts if p is not None]
+    return np.concatenate(parts, axis=1) if parts else np.asarray(batch["label"], np.float32)[:, None]
 
 
 class Classifier:
@@ -125,13 +128,14 @@ class Compressor:
         return float((error ** 2).sum(1).mean())
 
 
-def train_numpy(pipeline, steps, picture):
+def train_numpy(pipeline, steps, limit, picture):
     """Trains, shows the loss, and proves that a checkpoint goes on with the same records."""
     compressor, classifier, losses, fed, classes = Compressor(), None, [], 0, 0
     began = time.perf_counter()
     with headrace.Loader(pipeline) as loader:
         first = time.perf_counter()
-        while len(losses) < steps:
+        done = False
+        while not done:
             for batch in loader:
                 if not losses:
                     print(f"first batch after {1000 * (time.perf_counter() - began):.0f} ms "
@@ -154,12 +158,11 @@ def train_numpy(pipeline, steps, picture):
                 else:
                     losses.append(compressor.step(x))
                 fed += len(x)
-                if len(losses) >= steps:
+                done = len(losses) >= steps or time.perf_counter() - first > limit
+                if done:
                     break
-            else:
-                continue
         seconds = time.perf_counter() - first
-        tenth = max(1, steps // 10)
+        tenth = max(1, len(losses) // 10)
         print(f"numpy: {len(losses)} steps, {fed} samples in {seconds:.1f} s; loss {np.mean(losses[:tenth]):.3f} -> {np.mean(losses[-tenth:]):.3f}")
         state, expected = loader.state_dict(), []
         for batch in loader:
@@ -174,16 +177,17 @@ def train_numpy(pipeline, steps, picture):
     print(f"bad samples: {stats.get('bad_samples', 0)}")
 
 
-def train_torch(pipeline, steps):
+def train_torch(pipeline, steps, limit):
     """The same in PyTorch: tensors over the slots, no copy."""
     try:
         import torch
     except ImportError:
         print("torch: not installed here, left out")
         return
-    model, optimizer, losses = None, None, []
+    model, optimizer, losses, done = None, None, [], False
     with headrace.Loader(pipeline) as loader:
-        while len(losses) < steps:
+        first = time.perf_counter()
+        while not done:
             for batch in loader:
                 x = torch.from_numpy(features(batch))
                 labelled = "label" in batch and not isinstance(batch["label"], headrace.Ragged)
@@ -198,7 +202,8 @@ def train_torch(pipeline, steps):
                 loss.backward()
                 optimizer.step()
                 losses.append(float(loss))
-                if len(losses) >= steps:
+                done = len(losses) >= steps or time.perf_counter() - first > limit
+                if done:
                     break
     print(f"torch: {len(losses)} steps; loss {losses[0]:.3f} -> {losses[-1]:.3f}")
 
@@ -207,10 +212,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("pipeline")
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=15, help="end earlier than by steps")
     parser.add_argument("--picture")
     args = parser.parse_args()
-    train_numpy(args.pipeline, args.steps, args.picture)
-    train_torch(args.pipeline, min(args.steps, 50))
+    train_numpy(args.pipeline, args.steps, args.seconds, args.picture)
+    train_torch(args.pipeline, min(args.steps, 50), args.seconds / 2)
 
 
 if __name__ == "__main__":
