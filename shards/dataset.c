@@ -240,11 +240,6 @@ const struct hr_shard_info *hr_dataset_shard_info(const struct hr_dataset *datas
     return &dataset->infos[shard];
 }
 
-const uint64_t *hr_dataset_shard_starts(const struct hr_dataset *dataset)
-{
-    return dataset->starts;
-}
-
 uint32_t hr_dataset_shard_of(const struct hr_dataset *dataset, uint64_t record, uint64_t *local)
 {
     uint32_t low = 0, high = dataset->shard_count;

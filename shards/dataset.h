@@ -31,8 +31,6 @@ uint32_t hr_dataset_shard_count(const struct hr_dataset *dataset);
 /* Full path of the shard's file; index < shard_count. */
 const char *hr_dataset_shard_path(const struct hr_dataset *dataset, uint32_t shard);
 const struct hr_shard_info *hr_dataset_shard_info(const struct hr_dataset *dataset, uint32_t shard);
-/* First record of each shard, shard_count + 1 entries. */
-const uint64_t *hr_dataset_shard_starts(const struct hr_dataset *dataset);
 /* Shard of a record, and the record's index in it. */
 uint32_t hr_dataset_shard_of(const struct hr_dataset *dataset, uint64_t record, uint64_t *local);
 

@@ -366,30 +366,6 @@ int hr_manifest_versions(const char *folder, struct hr_version_row **out, uint32
 
 /* ---- commit ---- */
 
-int hr_shard_info_read(const char *path, const struct hr_schema *schema, struct hr_shard_info *info,
-                       struct hr_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    struct hr_shard *shard;
-    struct hr_schema own;
-    int ret = hr_shard_open(path, false, &shard, &own, err);
-
-    if (ret < 0)
-        return ret;
-    if (schema && !hr_schema_equal(schema, &own)) {
-        ret = hr_fail(err, HR_E_FORMAT, "the shard has another schema");
-        hr_error_at_file(err, path, 0, 0);
-    } else {
-        *info = (struct hr_shard_info){.bytes = shard->file_bytes,
-                                       .record_count = shard->record_count,
-                                       .digest = shard->digest};
-        snprintf(info->name, sizeof(info->name), "%s", slash ? slash + 1 : path);
-    }
-    hr_shard_close(shard);
-    hr_schema_finish(&own);
-    return ret;
-}
-
 static int add_shard(const char *folder, struct hr_manifest *m, const struct hr_shard_info *info,
                      struct hr_error *err)
 {

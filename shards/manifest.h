@@ -51,11 +51,6 @@ struct hr_digest hr_manifest_digest(const struct hr_schema *schema,
 /* Whether a shard of this name may be opened: a plain file name. */
 bool hr_shard_name_ok(const char *name);
 
-/* The info of a complete shard file, from the file itself (going on with an interrupted pack).
- * schema: what it has to hold, NULL = any. */
-int hr_shard_info_read(const char *path, const struct hr_schema *schema,
-                       struct hr_shard_info *info, struct hr_error *err) HR_MUST_CHECK;
-
 /* Digests of all readable versions, the current one first, then older ones along `previous`, then
  * whatever else lies in versions/, by digest. *out: hr_free. */
 struct hr_version_row {

@@ -412,16 +412,6 @@ int hr_shard_writer_add(struct hr_shard_writer *w, const char *key, const struct
     return 0;
 }
 
-uint64_t hr_shard_writer_bytes(const struct hr_shard_writer *writer)
-{
-    return writer->payload_bytes;
-}
-
-uint64_t hr_shard_writer_records(const struct hr_shard_writer *writer)
-{
-    return writer->records;
-}
-
 /* ---- commit ---- */
 
 static Headrace__Section *new_section(struct hr_shard_writer *w)

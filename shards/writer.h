@@ -40,8 +40,6 @@ int hr_shard_writer_open(const char *path, const struct hr_schema *schema,
 /* key: the record's name in its source (path without extension …), for people; at most 1,023 bytes. */
 int hr_shard_writer_add(struct hr_shard_writer *writer, const char *key,
                         const struct hr_value *values, struct hr_error *err) HR_MUST_CHECK;
-uint64_t hr_shard_writer_bytes(const struct hr_shard_writer *writer); /* payload so far */
-uint64_t hr_shard_writer_records(const struct hr_shard_writer *writer);
 /* Completes the file and frees the writer, also on failure (then nothing is left behind). */
 int hr_shard_writer_commit(struct hr_shard_writer *writer, struct hr_shard_info *info,
                            struct hr_error *err) HR_MUST_CHECK;

@@ -76,7 +76,6 @@ int hr_op_chain_scale(const struct hr_op_chain *chain, uint32_t channels, float 
                       float bias[4], struct hr_error *err) HR_MUST_CHECK;
 
 const struct hr_op *hr_op_find(const char *name);
-const struct hr_op *hr_op_at(int i); /* NULL past the end */
 
 /* For ops: argument specs that many of them have. */
 extern const char *const hr_filter_names[HR_FILTER_COUNT + 1];

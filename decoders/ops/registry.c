@@ -15,11 +15,6 @@ const char *const hr_filter_names[HR_FILTER_COUNT + 1] = {
     [HR_FILTER_NEAREST] = "nearest",
 };
 
-const struct hr_op *hr_op_at(int i)
-{
-    return i >= 0 && i < (int)HR_ARRAY_SIZE(ops) ? ops[i] : NULL;
-}
-
 const struct hr_op *hr_op_find(const char *name)
 {
     for (size_t i = 0; i < HR_ARRAY_SIZE(ops); i++)

@@ -1,4 +1,4 @@
-/* Checked heap allocation, the steady-state guard and the bump arena. */
+/* Checked heap allocation and the steady-state guard. */
 #include "base/mem.h"
 
 #include <stdarg.h>
@@ -107,31 +107,4 @@ char *hr_asprintf(const char *fmt, ...)
 void hr_free(void *ptr)
 {
     free(ptr);
-}
-
-int hr_arena_init(struct hr_arena *arena, size_t bytes)
-{
-    *arena = (struct hr_arena){.base = hr_alloc_aligned(HR_CACHE_LINE, bytes), .bytes = bytes};
-    return arena->base ? 0 : HR_E_NOMEM;
-}
-
-void hr_arena_finish(struct hr_arena *arena)
-{
-    hr_free(arena->base);
-    *arena = (struct hr_arena){0};
-}
-
-void *hr_arena_take(struct hr_arena *arena, size_t bytes)
-{
-    if (bytes > SIZE_MAX - HR_CACHE_LINE)
-        return NULL;
-    size_t need = hr_align_up(bytes, HR_CACHE_LINE);
-
-    if (need > arena->bytes - arena->used)
-        return NULL;
-    void *p = arena->base + arena->used;
-    arena->used += need;
-    if (arena->used > arena->peak)
-        arena->peak = arena->used;
-    return p;
 }

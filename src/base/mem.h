@@ -40,19 +40,4 @@ static inline void hr_mem_steady_leave(void)
 }
 #endif
 
-/* A bump allocator over one block, reset at once: scratch for a worker, or for a parse. */
-struct hr_arena {
-    uint8_t *base;
-    size_t bytes, used, peak;
-};
-
-int hr_arena_init(struct hr_arena *arena, size_t bytes) HR_MUST_CHECK;
-void hr_arena_finish(struct hr_arena *arena);
-/* 64-byte aligned; NULL when full, which callers report as HR_E_LIMIT. */
-void *hr_arena_take(struct hr_arena *arena, size_t bytes) HR_MUST_CHECK;
-static inline void hr_arena_reset(struct hr_arena *arena)
-{
-    arena->used = 0;
-}
-
 #endif

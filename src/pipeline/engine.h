@@ -45,8 +45,6 @@ int hr_engine_open_stream(struct hr_engine *engine, uint32_t rank, uint32_t worl
 void hr_stream_close(struct hr_stream *stream); /* waits for work in hand; NULL is fine */
 
 struct hr_ring *hr_stream_ring(const struct hr_stream *stream);
-uint32_t hr_stream_rank(const struct hr_stream *stream);
-uint32_t hr_stream_world(const struct hr_stream *stream);
 
 /* Stops what is in flight, drops what was not taken, and goes on from this state. Waits until the
  * old batches are out of the way (milliseconds: work not begun is skipped). */

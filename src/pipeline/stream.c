@@ -152,13 +152,3 @@ struct hr_ring *hr_stream_ring(const struct hr_stream *s)
 {
     return s->ring;
 }
-
-uint32_t hr_stream_rank(const struct hr_stream *s)
-{
-    return s->rank;
-}
-
-uint32_t hr_stream_world(const struct hr_stream *s)
-{
-    return s->world;
-}
