@@ -95,3 +95,20 @@ def test_pages_that_the_code_mentions_exist():
                 if not (ROOT / name).exists():
                     dead.append(f"{f.relative_to(ROOT)}: {name}")
     assert not dead, dead
+
+
+def test_what_the_build_needs_is_set_up_and_explained():
+    """Packages of tools/setup are those of dependency() lines; what only tests need is apart."""
+    package = {"libfyaml": "libfyaml-dev", "liburing": "liburing-dev", "libjpeg": "libjpeg-dev", "liblz4": "liblz4-dev",
+               "spng": "libspng-dev", "libwebp": "libwebp-dev", "libwebpdemux": "libwebp-dev", "json-c": "libjson-c-dev",
+               "libprotobuf-c": "libprotobuf-c-dev", "cmocka": "libcmocka-dev"}
+    build, tests = re.findall(r'(?s)^(?:build|tests)="(.*?)"', (ROOT / "tools/setup").read_text(encoding="utf-8"), re.M)[:2]
+    needed = {False: set(), True: set()}
+    for f in FILES:
+        if f.name == "meson.build":
+            for name in re.findall(r"dependency\('([\w-]+)'", f.read_text(encoding="utf-8")):
+                if name != "threads":
+                    needed["tests" in f.parts].add(package[name])
+    assert needed[False] <= set(build.split()) and needed[True] <= set(build.split()) | set(tests.split())
+    installed = {p for p in build.split() + tests.split() if p.startswith("lib") and not p.startswith(("libav", "libsw", "libxxhash"))}
+    assert installed == needed[False] | needed[True]
