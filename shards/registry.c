@@ -56,7 +56,7 @@ static int index_file(int fd, const char *path, bool want_digest, struct hr_shar
 int hr_shard_open(const char *path, bool want_digest, struct hr_shard **out,
                   struct hr_schema *schema, struct hr_error *err)
 {
-    int fd = hr_fd_open(path, O_RDONLY, 0, err);
+    int fd = hr_fd_open(path, O_RDONLY | O_NONBLOCK, 0, err); /* a FIFO is no shard, and no wait */
     int ret = fd < 0 ? fd : index_file(fd, path, want_digest, out, schema, err);
 
     if (ret < 0 && err)

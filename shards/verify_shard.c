@@ -261,7 +261,7 @@ static void check_manifest_row(struct check *c)
 
 static void check_payload(struct check *c)
 {
-    c->fd = hr_fd_open(c->job->path, O_RDONLY, 0, NULL);
+    c->fd = hr_fd_open(c->job->path, O_RDONLY | O_NONBLOCK, 0, NULL);
     if (c->fd < 0) {
         report(c, HR_NO_RECORD, "", -1, c->fd, "cannot be opened any more");
         return;

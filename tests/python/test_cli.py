@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def commands():
         elif listing and line[2] != " ":
             names.append(line.split()[0])
     return names
+
+
+class Places(unittest.TestCase):
+    def test_a_fifo_is_no_dataset_and_no_wait(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/fifo")
+            for name in ("inspect", "verify", "init"):
+                with self.subTest(name):
+                    self.assertNotEqual(run(name, f"{folder}/fifo").returncode, 0)
 
 
 class Help(unittest.TestCase):
