@@ -1,8 +1,8 @@
-"""JPEG files as they are, one worker on one core: how fast Headrace feeds them end to end beside how fast
-the same core merely decodes them in full with libjpeg-turbo, and what a Python consumer gets beside a C one.
-All in one run, interleaved; ratios of medians.
+"""JPEG photographs, one worker on one core: how fast Headrace feeds them end to end, as they are and repacked,
+beside how fast the same core merely decodes them in full with libjpeg-turbo, and what a Python consumer gets
+beside a C one. All in one run, interleaved; ratios of medians.
 
-usage: images_as_they_are.py BUILD FOLDER... [--rounds N] [--seconds S] [--core K]
+usage: images.py BUILD FOLDER... [--rounds N] [--seconds S] [--core K]
 
 BUILD is a meson build folder. Needs numpy. Work: random_resized_crop 224, hflip, normalize -> f16 NCHW, batches
 of 64, page cache hot.
@@ -55,6 +55,7 @@ def main():
     parser.add_argument("folders", nargs="+", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--levels", default="avx512,avx2", help="CPU levels for the repacked runs: avx512,avx2,c")
     parser.add_argument("--core", type=int, default=0)
     args = parser.parse_args()
     build = args.build.resolve()
@@ -68,16 +69,25 @@ def main():
         source.mkdir()
         for i, path in enumerate(files):
             (source / f"{i:06d}.jpg").symlink_to(path)
-        dataset, pipeline = pathlib.Path(work, "dataset"), pathlib.Path(work, "pipeline.yaml")
-        run([headrace, "pack", source, dataset, "-q", "--jpeg=keep"])
-        pipeline.write_text(PIPELINE.format(dataset=dataset))
+        pipelines = {}
+        for how in ("keep", "repack"):
+            dataset, pipelines[how] = pathlib.Path(work, how), pathlib.Path(work, how + ".yaml")
+            run([headrace, "pack", source, dataset, "-q", f"--jpeg={how}"])
+            pipelines[how].write_text(PIPELINE.format(dataset=dataset))
+        pipeline = pipelines["keep"]
+        levels = [level for level in ("avx512", "avx2", "c") if level in args.levels.split(",")]
         rates = {"decode only": [], "headrace, C consumer": [], "headrace, Python consumer": []}
+        rates.update({f"repacked, {level}": [] for level in levels})
         rows = []
         for _ in range(args.rounds):
             rates["decode only"].append(float(run(pin + [decode_only, "1", *files]).split()[0]))
             result = json.loads(run(pin + [headrace, "bench", pipeline, "--workers", "1", "--seconds", str(args.seconds), "--json"]))
             rates["headrace, C consumer"].append(result["samples_per_s"])
             rows.append(result)
+            for level in levels:
+                rates[f"repacked, {level}"].append(json.loads(run(
+                    pin + [headrace, "bench", pipelines["repack"], "--workers", "1", "--seconds", str(args.seconds), "--json"],
+                    env=dict(env, HEADRACE_CPU=level)))["samples_per_s"])
             rates["headrace, Python consumer"].append(float(run(
                 pin + [sys.executable, "-c", CONSUMER, pipeline, str(args.seconds)], env=env).split()[-1]))
         idle = [json.loads(run([headrace, "bench", pipeline, "--reader", "nil", "--workers", "1", "--seconds", "1",
@@ -87,6 +97,10 @@ def main():
     for name, value in median.items():
         spread = f"{min(rates[name]):.0f} .. {max(rates[name]):.0f}"
         print(f"  {name:28s} {value:8.1f}   {value / median['decode only']:.3f}x decode only   ({spread})")
+    for name in rates:
+        if name.startswith("repacked"):
+            ratio = statistics.median(a / b for a, b in zip(rates[name], rates["decode only"]))
+            print(f"  {name} / decode only, pair by pair: {ratio:.2f}")
     pairs = [c / d for c, d in zip(rates["headrace, C consumer"], rates["decode only"])]
     print(f"  C consumer / decode only, pair by pair: {statistics.median(pairs):.3f}")
     pairs = [p / c for p, c in zip(rates["headrace, Python consumer"], rates["headrace, C consumer"])]
