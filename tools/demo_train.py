@@ -201,7 +201,7 @@ def train_torch(pipeline, steps, limit):
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                losses.append(float(loss))
+                losses.append(loss.item())
                 done = len(losses) >= steps or time.perf_counter() - first > limit
                 if done:
                     break
