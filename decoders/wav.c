@@ -7,7 +7,7 @@
 enum { FORMAT_PCM = 1, FORMAT_FLOAT = 3, FORMAT_ALAW = 6, FORMAT_MULAW = 7, FORMAT_EXTENSIBLE = 0xfffe };
 
 /* Streamed files cannot know their length: writers leave 0xffffffff, 0x7fffffff or a little less. */
-enum { PLACEHOLDER = 0x7ffff000 };
+enum { UNKNOWN_SIZE = 0x7ffff000 };
 
 static enum hr_wav_coding coding_of(unsigned format, unsigned sample_bytes)
 {
@@ -53,7 +53,7 @@ static int set_data(const uint8_t *bytes, size_t count, size_t at, uint64_t size
 {
     uint32_t riff = hr_load_le32(bytes + 4);
     uint64_t rest = count - at;
-    bool streamed = !wide && (size >= PLACEHOLDER || (size == 0 && (riff == 0 || riff == UINT32_MAX)));
+    bool streamed = !wide && (size >= UNKNOWN_SIZE || (size == 0 && (riff == 0 || riff == UINT32_MAX)));
 
     if (streamed)
         size = rest;

@@ -41,8 +41,8 @@ struct preadv {
 
     /* under lock */
     pthread_mutex_t lock;
-    pthread_cond_t work; /* todo is not empty, or stop */
-    struct hr_io_list todo;
+    pthread_cond_t work; /* pending is not empty, or stop */
+    struct hr_io_list pending;
     unsigned idle; /* workers that wait */
     bool stop;
 
@@ -106,11 +106,11 @@ static void run(struct worker *w, struct hr_io_request *r)
  * fight for the lock, but never what another idle thread could start now. */
 static struct hr_io_list take_share_locked(struct preadv *p)
 {
-    unsigned share = (p->todo.count + p->worker_count - 1) / p->worker_count;
+    unsigned share = (p->pending.count + p->worker_count - 1) / p->worker_count;
     struct hr_io_list taken = {0};
 
     for (unsigned i = 0; i < share && i < MAX_SHARE; i++)
-        hr_io_list_push(&taken, hr_io_list_pop(&p->todo));
+        hr_io_list_push(&taken, hr_io_list_pop(&p->pending));
     return taken;
 }
 
@@ -121,12 +121,12 @@ static void *worker_main(void *arg)
 
     pthread_mutex_lock(&p->lock);
     for (;;) {
-        while (!p->todo.count && !p->stop) {
+        while (!p->pending.count && !p->stop) {
             p->idle++;
             pthread_cond_wait(&p->work, &p->lock);
             p->idle--;
         }
-        if (!p->todo.count)
+        if (!p->pending.count)
             break;
         struct hr_io_list taken = take_share_locked(p);
         pthread_mutex_unlock(&p->lock);
@@ -221,7 +221,7 @@ static void hand_over(struct preadv *p, struct hr_io_list *list)
     if (!added)
         return;
     pthread_mutex_lock(&p->lock);
-    hr_io_list_append(&p->todo, list);
+    hr_io_list_append(&p->pending, list);
     unsigned wanted = added < p->idle ? added : p->idle;
     while (wanted--)
         pthread_cond_signal(&p->work);

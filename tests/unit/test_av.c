@@ -124,15 +124,15 @@ static void wav_chunks_around_the_samples_do_not_leak_in(void **state)
 
 static void streamed_wav_reaches_to_its_end_and_cut_wav_is_told(void **state)
 {
-    static const uint32_t placeholders[] = {0xffffffff, 0x7fffffff, 0x7ffff000};
+    static const uint32_t unknown_sizes[] = {0xffffffff, 0x7fffffff, 0x7ffff000};
     struct file f;
     struct hr_wav wav;
     struct hr_error err;
 
     (void)state;
-    for (size_t i = 0; i < HR_ARRAY_SIZE(placeholders); i++) {
+    for (size_t i = 0; i < HR_ARRAY_SIZE(unknown_sizes); i++) {
         begin_wav(&f, 1, 2, 16);
-        put_chunk(&f, "data", placeholders[i]);
+        put_chunk(&f, "data", unknown_sizes[i]);
         put(&f, "\0\0\0\0\0\0\0\0", 8);
         assert_int_equal(hr_wav_parse(f.bytes, f.count, &wav, NULL), 0);
         assert_int_equal(wav.samples, 2);
