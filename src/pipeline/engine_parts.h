@@ -1,5 +1,5 @@
 /* The engine's inside, shared by its own files only: engine.c (set-up, control calls), feeder.c (the
- * reader thread), worker.c (the pool), stream.c. */
+ * reader thread), reads.c, group.c, worker.c (the pool), stream.c. */
 #ifndef HR_PIPELINE_ENGINE_PARTS_H
 #define HR_PIPELINE_ENGINE_PARTS_H
 
@@ -111,6 +111,21 @@ struct hr_engine {
     _Atomic uint64_t batches, plan_ns, reader_cpu_ns, io_retries, read_errors;
     _Atomic uint64_t hand_off_ns; /* beginning, completing and publishing batches; any thread */
 };
+
+/* reads.c, reader thread: reads and what becomes of their samples */
+struct hr_read *hr_reads_take(struct hr_engine *engine);
+void hr_reads_submit(struct hr_engine *engine, struct hr_read *read);
+void hr_reads_submit_backlog(struct hr_engine *engine); /* those that the reader had no room for */
+void hr_reads_submit_due(struct hr_engine *engine);     /* those that failed and are tried again */
+void hr_reads_done(struct hr_engine *engine, struct hr_read *read);
+/* All reads of a sample are back. */
+void hr_reads_sample_back(struct hr_engine *engine, struct hr_sample *sample);
+void hr_reads_sample_bad(struct hr_engine *engine, struct hr_sample *sample,
+                         const struct hr_error *why);
+void hr_reads_retry(struct hr_engine *engine, struct hr_sample *sample); /* another record for it */
+
+/* group.c, reader thread: plans and issues all that there is room for */
+void hr_group_feed(struct hr_engine *engine);
 
 /* feeder.c */
 void *hr_feeder_main(void *engine);
