@@ -1,12 +1,12 @@
 /* Repacked pictures in the image chain: the decoder over decoders/rjpeg, and the way there and back for
  * pack and inspect. A value is repacked because the index says so, never because its bytes look
  * like it, so this decoder is not in the registry. */
-#include <string.h>
-
 #include "base/mem.h"
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
+#include "decoders/pixels.h"
 #include "decoders/rjpeg/rjpeg.h"
+#include "decoders/scratch.h"
 
 struct repacked {
     struct hr_rjpeg *codec;
@@ -54,30 +54,13 @@ static void push_row(void *user, const uint8_t *row)
         rows->more = rows->request->push(rows->request->user, row);
 }
 
-/* ITU-R 601 luma in 16-bit fixed point, as libjpeg-turbo and Pillow have it. */
 static void push_row_as_gray(void *user, const uint8_t *row)
 {
     struct rows *rows = user;
     uint8_t *gray = rows->repacked->gray;
 
-    for (uint32_t x = 0; x < rows->request->w; x++)
-        gray[x] = (uint8_t)((row[3 * x] * 19595u + row[3 * x + 1] * 38470u +
-                             row[3 * x + 2] * 7471u + 32768u) >> 16);
+    hr_pixels_rgb_to_gray(gray, row, rows->request->w);
     push_row(user, gray);
-}
-
-static int room_for_gray(struct repacked *r, uint32_t width)
-{
-    size_t need = (size_t)width + 64;
-
-    if (need <= r->gray_room)
-        return 0;
-    int depth = hr_mem_steady_pause();
-    hr_free(r->gray);
-    r->gray = hr_alloc_zero(1, need);
-    hr_mem_steady_resume(depth);
-    r->gray_room = r->gray ? need : 0;
-    return r->gray ? 0 : HR_E_NOMEM;
 }
 
 static int decode(void *state, const struct hr_image_request *q, struct hr_error *err)
@@ -96,7 +79,7 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
         return hr_fail(err, HR_E_DECODE, "the picture is %u x %u, the index says %u x %u",
                        info.width, info.height, q->picture_w, q->picture_h);
     if (q->channels == 1 && info.colour == HR_RJPEG_RGB) {
-        if (room_for_gray(r, q->w) < 0)
+        if (hr_scratch_grow_bytes(&r->gray, &r->gray_room, (size_t)q->w + 64) < 0)
             return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", q->w);
         sink.row = push_row_as_gray;
         sink.channels = 3;

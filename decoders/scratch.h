@@ -22,4 +22,14 @@ static inline int hr_scratch_grow(void **buf, size_t *have, size_t need)
     return 0;
 }
 
+/* The same for bytes. */
+static inline int hr_scratch_grow_bytes(uint8_t **buf, size_t *have, size_t need)
+{
+    void *grown = *buf;
+    int ret = hr_scratch_grow(&grown, have, need);
+
+    *buf = grown;
+    return ret;
+}
+
 #endif

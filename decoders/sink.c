@@ -3,6 +3,7 @@
  * stored coordinates. Orientations that swap axes resize into a small 8-bit picture first, which is
  * then written out transposed. */
 #include "decoders/sink.h"
+#include "decoders/scratch.h"
 
 #include <string.h>
 
@@ -90,22 +91,6 @@ uint32_t hr_image_shrink(const struct hr_image_plan *plan, uint32_t picture_w, u
            plan->crop_h / (int32_t)(shrink * 2) >= h)
         shrink *= 2;
     return shrink;
-}
-
-/* Scratch only grows, and sizes repeat: nothing is allocated in steady state. */
-static int grow(uint8_t **buf, size_t *have, uint64_t need)
-{
-    if (need <= *have)
-        return 0;
-    int depth = hr_mem_steady_pause();
-    hr_free(*buf);
-    *have = 0;
-    *buf = hr_alloc_aligned(HR_CACHE_LINE, need + need / 4);
-    hr_mem_steady_resume(depth);
-    if (!*buf)
-        return HR_E_NOMEM;
-    *have = need + need / 4;
-    return 0;
 }
 
 static bool clip(struct rect *r, int64_t w, int64_t h)
@@ -295,7 +280,7 @@ static int begin_resample(struct hr_image_sink *s, struct rect inner)
 
     if (s->transposed) {
         uint64_t bytes = (uint64_t)g->window.w * (uint64_t)g->window.h * t->channels + ROW_PAD;
-        int ret = grow(&s->scratch, &s->scratch_bytes, bytes);
+        int ret = hr_scratch_grow_bytes(&s->scratch, &s->scratch_bytes, bytes);
         if (ret < 0)
             return ret;
         job.dtype = HR_DTYPE_U8;
@@ -343,7 +328,7 @@ static int find_region(struct hr_image_sink *s, int64_t w, int64_t h, struct hr_
         *region = (struct hr_image_region){0};
     if (!s->padded)
         return 0;
-    return grow(&s->row, &s->row_bytes, (uint64_t)s->g.box.w * s->target.channels + ROW_PAD);
+    return hr_scratch_grow_bytes(&s->row, &s->row_bytes, (uint64_t)s->g.box.w * s->target.channels + ROW_PAD);
 }
 
 static void fill_row(struct hr_image_sink *s)
@@ -392,7 +377,7 @@ static int begin_turn(struct hr_image_sink *s, struct rect inner)
         .dst_row_stride = t->row_stride, .dst_plane_stride = t->plane_stride,
     };
     uint64_t width = (uint64_t)(inner.w > s->g.box.w ? inner.w : s->g.box.w);
-    int ret = grow(&s->row, &s->row_bytes, width * t->channels + ROW_PAD);
+    int ret = hr_scratch_grow_bytes(&s->row, &s->row_bytes, width * t->channels + ROW_PAD);
 
     memcpy(job.scale, t->scale, sizeof(job.scale));
     memcpy(job.bias, t->bias, sizeof(job.bias));

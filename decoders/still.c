@@ -10,6 +10,7 @@
 #include "decoders/decoder.h"
 #include "decoders/exif.h"
 #include "decoders/pixels.h"
+#include "decoders/scratch.h"
 
 enum { ROW_PAD = 64 };
 enum { TIFF_COMPRESSION = 259, TIFF_TILE_WIDTH = 322, TIFF_OLD_JPEG = 6, TIFF_JPEG = 7 };
@@ -186,18 +187,6 @@ static int set_up(struct still_state *s, struct hr_error *err)
     return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
 }
 
-static int grow(uint8_t **buf, size_t *room, size_t need)
-{
-    if (need <= *room)
-        return 0;
-    int depth = hr_mem_steady_pause();
-    hr_free(*buf);
-    *buf = hr_alloc_aligned(HR_CACHE_LINE, need);
-    hr_mem_steady_resume(depth);
-    *room = *buf ? need : 0;
-    return *buf ? 0 : HR_E_NOMEM;
-}
-
 /* ---- what FFmpeg would let pass ---- */
 
 enum { GIF_HEADER = 13, GIF_IMAGE = 0x2c, GIF_EXTENSION = 0x21, GIF_CONTROL = 0xf9 };
@@ -334,7 +323,7 @@ static int decode_frame(struct still_state *s, enum hr_media_format format, cons
         return hr_fail(err, HR_E_FORMAT, "this build of FFmpeg has no %s decoder", name);
     if (count > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return hr_fail(err, HR_E_LIMIT, "the %s picture is larger than 2 GB", name);
-    if (grow(&s->bytes, &s->bytes_room, count + AV_INPUT_BUFFER_PADDING_SIZE) < 0)
+    if (hr_scratch_grow_bytes(&s->bytes, &s->bytes_room, count + AV_INPUT_BUFFER_PADDING_SIZE) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to decode a %s picture", name);
     memcpy(s->bytes, bytes, count);
     memset(s->bytes + count, 0, AV_INPUT_BUFFER_PADDING_SIZE);
@@ -362,7 +351,7 @@ static int push_rows(struct still_state *s, const struct hr_image_request *r, st
     if ((uint32_t)s->frame->width != r->picture_w || (uint32_t)s->frame->height != r->picture_h)
         return hr_fail(err, HR_E_DECODE, "the picture is %d x %d pixels, its record says %u x %u",
                        s->frame->width, s->frame->height, r->picture_w, r->picture_h);
-    if (grow(&s->row, &s->row_room, (size_t)r->w * 3 + ROW_PAD) < 0)
+    if (hr_scratch_grow_bytes(&s->row, &s->row_room, (size_t)r->w * 3 + ROW_PAD) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
     for (uint32_t y = r->y; y < r->y + r->h; y++) {
         const uint8_t *src = s->frame->data[0] + (ptrdiff_t)y * s->frame->linesize[0];

@@ -10,6 +10,7 @@
 #include "decoders/decoder.h"
 #include "decoders/exif.h"
 #include "decoders/pixels.h"
+#include "decoders/scratch.h"
 
 enum { ROW_PAD = 64, MARGIN = 4 };
 
@@ -45,14 +46,9 @@ static void destroy(void *state)
 
 static int reserve(struct webp_state *s, size_t bytes, struct hr_error *err)
 {
-    if (bytes <= s->bytes)
-        return 0;
-    int depth = hr_mem_steady_pause();
-    hr_free(s->pixels);
-    s->pixels = hr_alloc_aligned(HR_CACHE_LINE, bytes);
-    hr_mem_steady_resume(depth);
-    s->bytes = s->pixels ? bytes : 0;
-    return s->pixels ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a WebP");
+    int ret = hr_scratch_grow_bytes(&s->pixels, &s->bytes, bytes);
+
+    return ret < 0 ? hr_fail(err, ret, "no memory to decode a WebP") : 0;
 }
 
 static void push_rows(const struct hr_image_request *r, uint8_t *first, size_t stride)
