@@ -80,18 +80,24 @@ static void read_into_slot(struct hr_engine *e, struct hr_sample *s, uint32_t fi
     hr_reads_submit(e, r);
 }
 
-/* Splits the group's wants into ranges for spans and direct reads (kept for later). */
-static uint32_t collect_ranges(struct hr_engine *e, uint32_t first, uint32_t count)
+/* The ranges of count samples that go through buffers; direct gets the number of reads that go straight
+ * into the slot. */
+static uint32_t collect_ranges(struct hr_engine *e, uint32_t first, uint32_t count, uint32_t *direct)
 {
     struct hr_group *g = &e->group;
     uint32_t fields = e->plan->field_count, n = 0;
     uint8_t *dst;
 
+    *direct = 0;
     for (uint32_t k = first; k < first + count; k++) {
         for (uint32_t f = 0; f < fields; f++) {
             const struct hr_sample_want *want = &g->wants[k * fields + f];
-            if (want->bytes == 0 || hr_sample_direct(g->members[k], f, &dst))
+            if (want->bytes == 0)
                 continue;
+            if (hr_sample_direct(g->members[k], f, &dst)) {
+                (*direct)++;
+                continue;
+            }
             g->ranges[n++] = (struct hr_io_range){.file = (int)want->shard,
                                                   .off = want->off,
                                                   .bytes = (uint32_t)want->bytes,
@@ -127,14 +133,10 @@ static bool spans_fit(struct hr_engine *e, uint32_t span_count, uint32_t direct_
 static bool issue(struct hr_engine *e, uint32_t count)
 {
     struct hr_group *g = &e->group;
-    uint32_t fields = e->plan->field_count, first = g->first, direct = 0;
-    uint32_t range_count = collect_ranges(e, first, count);
+    uint32_t fields = e->plan->field_count, first = g->first, direct;
+    uint32_t range_count = collect_ranges(e, first, count, &direct);
     uint8_t *dst;
 
-    for (uint32_t k = first; k < first + count; k++)
-        for (uint32_t f = 0; f < fields; f++)
-            if (g->wants[k * fields + f].bytes && hr_sample_direct(g->members[k], f, &dst))
-                direct++;
     uint32_t span_count =
         hr_io_coalesce(g->ranges, range_count, COALESCE_GAP, COALESCE_MAX, g->spans);
     if (!spans_fit(e, span_count, direct))
