@@ -11,6 +11,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import churn  # noqa: E402
 import feed  # noqa: E402
 
 SECONDS = float(os.environ.get("HR_SOAK_SECONDS", "30"))
@@ -70,23 +71,18 @@ def test_memory_descriptors_and_threads_stay_flat():
         assert last[side + 1] <= warm[side + 1] and last[side + 2] <= warm[side + 2], (name, rows)
 
 
-def test_trainers_that_come_and_go_leave_the_sidecar_as_it_was():
-    """Every rank of several worlds, over and over."""
-    import headrace
-
-    end = time.monotonic() + max(3, SECONDS / 10)
-    with feed.Sidecar(feed.small(), "-q") as sidecar:
-        facts, rounds = [], 0
-        while time.monotonic() < end or rounds < 6:
-            for world in (1, 2, 4, 8):
-                for rank in range(0, world, 2):
-                    with headrace.Loader(sidecar.address, rank=rank, world=world) as loader:
-                        feed.take(loader, 2)
-            rounds += 1
-            facts.append((feed.rss_kb(sidecar.engine), feed.fds(sidecar.engine), feed.threads(sidecar.engine)))
-        # The last trainer may still be leaving when it is looked at.
-        fewest = min(fds for _, fds, _ in facts[:5])
-        assert feed.eventually(lambda: feed.fds(sidecar.engine) <= fewest)
-    print(f"{rounds} rounds of 8 trainers; RSS kB, descriptors, threads: {facts[2]} .. {facts[-1]}")
-    assert facts[-1][0] - facts[2][0] < 2048
-    assert facts[-1][2] == facts[2][2]
+def test_trainers_that_come_and_go_leave_the_sidecar_as_it_was(tmp_path):
+    seed, every = int(os.environ.get("HR_SOAK_SEED", "1")), min(60, SECONDS / 40)
+    with feed.Sidecar(churn.keys(), "-q") as sidecar:
+        engine = sidecar.engine
+        run = churn.Churn(sidecar, seed, tmp_path, churn.plan())
+        rows = run.go(SECONDS / 4 if SECONDS < 120 else SECONDS, every, lambda row: print(*row, flush=True))
+        assert sidecar.alive() and sidecar.engine == engine, sidecar.log.read_text()[-2000:]
+        lost = run.facts()[-1]
+    # RSS, anonymous, descriptors and threads of the engine, RSS and descriptors of the supervisor.
+    warm, last = rows[max(2, len(rows) // 5)][2:8], rows[-1][2:8]
+    print(f"seed {seed}: {run.count} in {rows[-1][0]} s: {warm} .. {last}, {rows[-1][9]} batches of the steady one")
+    assert lost == 0 and all(row[8] == 0 for row in rows), rows
+    assert last[0] - warm[0] < 2048 and last[1] - warm[1] < 2048 and last[4] - warm[4] < 1024, rows
+    assert last[2] <= warm[2] and last[3] == warm[3] and last[5] <= warm[5], rows
+    assert rows[-1][9] > rows[2][9]
