@@ -13,7 +13,8 @@
 #include "decoders/scratch.h"
 
 enum { ROW_PAD = 64 };
-enum { TIFF_COMPRESSION = 259, TIFF_TILE_WIDTH = 322, TIFF_OLD_JPEG = 6, TIFF_JPEG = 7 };
+enum { TIFF_WIDTH = 256, TIFF_LENGTH = 257, TIFF_COMPRESSION = 259, TIFF_TILE_WIDTH = 322 };
+enum { TIFF_OLD_JPEG = 6, TIFF_JPEG = 7 };
 
 struct still_state {
     AVPacket *packet;
@@ -187,7 +188,7 @@ static int set_up(struct still_state *s, struct hr_error *err)
     return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
 }
 
-/* ---- what FFmpeg would let pass ---- */
+/* ---- what FFmpeg would let pass, and claims too large to try ---- */
 
 enum { GIF_HEADER = 13, GIF_IMAGE = 0x2c, GIF_EXTENSION = 0x21, GIF_CONTROL = 0xf9 };
 
@@ -205,11 +206,15 @@ static size_t palette_bytes(uint8_t flags)
 }
 
 /* The logical screen becomes at least as large as the first frame. */
-static int widen_screen(uint8_t *b, const uint8_t *frame)
+static int widen_screen(uint8_t *b, const uint8_t *frame, struct hr_error *err)
 {
     uint32_t w = (uint32_t)hr_load_le16(frame + 1) + hr_load_le16(frame + 5);
     uint32_t h = (uint32_t)hr_load_le16(frame + 3) + hr_load_le16(frame + 7);
 
+    int ret = hr_image_check_size(hr_max_u64(w, hr_load_le16(b + 6)),
+                                  hr_max_u64(h, hr_load_le16(b + 8)), err);
+    if (ret < 0)
+        return ret;
     if (w > UINT16_MAX || h > UINT16_MAX)
         return HR_E_DECODE;
     if (w > hr_load_le16(b + 6))
@@ -221,7 +226,7 @@ static int widen_screen(uint8_t *b, const uint8_t *frame)
 
 /* Makes the first frame opaque and the screen large enough, and sees to it that the frame's data is
  * all there. */
-static int prepare_gif(uint8_t *b, size_t n)
+static int prepare_gif(uint8_t *b, size_t n, struct hr_error *err)
 {
     size_t i = n < GIF_HEADER ? n + 1 : GIF_HEADER + palette_bytes(b[10]);
 
@@ -234,14 +239,14 @@ static int prepare_gif(uint8_t *b, size_t n)
         return HR_E_TRUNCATED;
     if (b[i] != GIF_IMAGE)
         return HR_E_DECODE;
-    int ret = widen_screen(b, b + i);
+    int ret = widen_screen(b, b + i, err);
     if (ret == 0 && skip_blocks(b, n, i + 11 + palette_bytes(b[i + 9])) > n)
         ret = HR_E_TRUNCATED;
     return ret;
 }
 
 /* Rows that are not compressed must all be there: FFmpeg would take shorter rows for unpadded ones. */
-static int check_bmp(const uint8_t *b, size_t n)
+static int check_bmp(const uint8_t *b, size_t n, struct hr_error *err)
 {
     bool old = n >= 18 && hr_load_le32(b + 14) == 12;
 
@@ -250,6 +255,9 @@ static int check_bmp(const uint8_t *b, size_t n)
     uint64_t w = old ? hr_load_le16(b + 18) : hr_load_le32(b + 18) & INT32_MAX;
     int64_t h = old ? hr_load_le16(b + 20) : (int32_t)hr_load_le32(b + 22);
     uint32_t bits = hr_load_le16(b + (old ? 24 : 28)), packing = old ? 0 : hr_load_le32(b + 30);
+    int ret = hr_image_check_size(w, (uint64_t)(h < 0 ? -h : h), err);
+    if (ret < 0)
+        return ret;
     if ((packing != 0 && packing != 3) || bits > 64)
         return 0;
     uint64_t row = (w * bits + 31) / 32 * 4, rows = (uint64_t)(h < 0 ? -h : h), all;
@@ -261,6 +269,10 @@ static int check_bmp(const uint8_t *b, size_t n)
 /* FFmpeg 5 takes a tiled picture for an empty one, and YCbCr of JPEG strips for RGB. */
 static int check_tiff(const uint8_t *b, size_t n, struct hr_error *err)
 {
+    uint32_t w = hr_tiff_tag(b, n, TIFF_WIDTH), h = hr_tiff_tag(b, n, TIFF_LENGTH);
+
+    if (w && h && hr_image_check_size(w, h, err) < 0)
+        return HR_E_LIMIT;
     if (hr_tiff_tag(b, n, TIFF_TILE_WIDTH))
         return hr_fail(err, HR_E_FORMAT, "a tiled tiff picture is not supported");
     uint32_t packing = hr_tiff_tag(b, n, TIFF_COMPRESSION);
@@ -272,13 +284,15 @@ static int check_tiff(const uint8_t *b, size_t n, struct hr_error *err)
 /* b may be changed. */
 static int prepare(enum hr_media_format format, uint8_t *b, size_t n, struct hr_error *err)
 {
-    int ret = format == HR_MEDIA_GIF ? prepare_gif(b, n) : format == HR_MEDIA_BMP ? check_bmp(b, n) : 0;
+    int ret = format == HR_MEDIA_GIF   ? prepare_gif(b, n, err)
+              : format == HR_MEDIA_BMP ? check_bmp(b, n, err)
+                                       : check_tiff(b, n, err);
 
     if (ret == HR_E_TRUNCATED)
         return hr_fail(err, ret, "the %s picture is cut off", hr_media_format_name(format));
-    if (ret < 0)
+    if (ret == HR_E_DECODE)
         return hr_fail(err, ret, "the %s picture makes no sense", hr_media_format_name(format));
-    return format == HR_MEDIA_TIFF ? check_tiff(b, n, err) : 0;
+    return ret;
 }
 
 /* ---- decoding ---- */

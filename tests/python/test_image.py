@@ -2,134 +2,75 @@
 import hashlib
 import json
 import math
-import os
 import random
 import re
 import subprocess
 import tempfile
 import unittest
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
-try:
-    import numpy as np
-    from PIL import Image, ImageOps
-except ImportError as missing:
-    raise unittest.SkipTest(f"{missing}: pip install pillow numpy")
+from pictures import ROOT, SHARED, TOOL, resize, run, whole, worst
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
-TOOL = os.environ.get("HR_IMAGE_TOOL", str(BUILD / "tests" / "golden" / "hr_image_tool"))
-DTYPES = {"u8": np.uint8, "f16": np.float16, "f32": np.float32}
+import numpy as np
+from PIL import Image, ImageOps
+
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-
-
-def shared():
-    for place in [os.environ.get("HR_SHARED"), ROOT.parent / "shared", ROOT.parents[1] / "shared"]:
-        if place and (Path(place) / "cases" / "MANIFEST.tsv").exists():
-            return Path(place)
-    return None
-
-
-SHARED = shared()
-if not Path(TOOL).exists():
-    raise unittest.SkipTest(f"{TOOL} is not built")
-
-
-def run(path, ops="", output="dtype=u8", options="", **numbers):
-    """(array, plan), or (None, error)."""
-    args = [TOOL, str(path), "--ops", ops, "--output", output]
-    if options:
-        args += ["--options", options]
-    for name, value in numbers.items():
-        args += [f"--{name}", str(value)]
-    r = subprocess.run(args, capture_output=True, timeout=120)
-    line = r.stderr.decode().strip().splitlines()
-    if r.returncode not in (0, 1) or not line:
-        raise AssertionError(f"{' '.join(args)}: exit {r.returncode}\n{r.stderr.decode()[-2000:]}")
-    told = json.loads(line[-1])
-    if r.returncode == 1:
-        return None, told
-    dtype = re.search(r"dtype=(\w+)", output)
-    kind = dtype.group(1) if dtype else "u8"
-    if kind == "bf16":
-        array = (np.frombuffer(r.stdout, np.uint16).astype(np.uint32) << 16).view(np.float32)
-    else:
-        array = np.frombuffer(r.stdout, DTYPES[kind])
-    return array.reshape(told["shape"]), told
-
-
-def whole(path, options=""):
-    return run(path, "", "ragged=true", options)
-
-
-def resize(pixels, w, h, filter=Image.Resampling.BILINEAR):
-    """Horizontal first, then vertical: newer Pillows choose the order by cost."""
-    image = Image.fromarray(pixels).resize((w, pixels.shape[0]), filter)
-    return np.asarray(image.resize((w, h), filter))
-
-
-def worst(a, b):
-    return int(np.abs(a.astype(int) - b.astype(int)).max())
 
 
 # ---- conformance cases ----
 
-# What is not the listed value, by file: an error by its name, and why.
+# What is not the listed value, by file: an error by its name, and the rule of docs/images.md.
 RULES = {
-    "G01f-bomb.gif": "HR_E_DECODE",
-    "J14-12bit.jpg": "HR_E_FORMAT",
-    "J18-truncated-50pct.jpg": "HR_E_TRUNCATED",
-    "J18b-truncated-in-header.jpg": "HR_E_TRUNCATED",
-    "J21-corrupt.jpg": "HR_E_DECODE",
-    "J22-zero-byte.jpg": "HR_E_TRUNCATED",
-    "J22b-all-zero-4k.jpg": "HR_E_FORMAT",
-    "J28-bomb-progressive-65500sq.jpg": "HR_E_LIMIT",
-    "P08-idat-crc-bad.png": "HR_E_DECODE",
-    "P09-heapbof.png": "HR_E_FORMAT",
-    "P09f-sigsegv.png": "HR_E_TRUNCATED",
-    "P10-broken-stream.png": "HR_E_DECODE",
-    "P11f-zero-width-gif.gif": "HR_E_DECODE",
-    "T01-rgb16.tif": "HR_E_FORMAT",  # tiled
-    "T01f-oom.tif": "HR_E_DECODE",
-    "T02f-lab.tif": "HR_E_DECODE",  # Lab is not converted
+    "G01f-bomb.gif": ("HR_E_LIMIT", "pixel limit"),
+    "J14-12bit.jpg": ("HR_E_FORMAT", "12 bits a sample are refused"),
+    "J18-truncated-50pct.jpg": ("HR_E_TRUNCATED", "cut files are refused"),
+    "J18b-truncated-in-header.jpg": ("HR_E_TRUNCATED", "cut files are refused"),
+    "J21-corrupt.jpg": ("HR_E_DECODE", "a scan that a marker ends early is refused"),
+    "J22-zero-byte.jpg": ("HR_E_TRUNCATED", "cut files are refused"),
+    "J22b-all-zero-4k.jpg": ("HR_E_FORMAT", "content counts"),
+    "J28-bomb-progressive-65500sq.jpg": ("HR_E_LIMIT", "pixel limit"),
+    "P08-idat-crc-bad.png": ("HR_E_DECODE", "a wrong CRC of a critical chunk is an error"),
+    "P09-heapbof.png": ("HR_E_FORMAT", "content counts"),
+    "P09f-sigsegv.png": ("HR_E_TRUNCATED", "cut files are refused"),
+    "P10-broken-stream.png": ("HR_E_DECODE", "damage is an error"),
+    "P11f-zero-width-gif.gif": ("HR_E_DECODE", "damage is an error"),
+    "T01-rgb16.tif": ("HR_E_FORMAT", "tiled TIFFs are refused"),
+    "T01f-oom.tif": ("HR_E_DECODE", "damage is an error"),
+    "T02f-lab.tif": ("HR_E_DECODE", "Lab is refused"),
 }
-# No value listed, or another one by our rule: size, and mean where it is known.
+# No value listed, or another one by our rule: size, mean where it is known, and the rule.
 DECODED = {
-    # All scans are there, only the EOI marker is not.
-    "J17-truncated-progressive.jpg": (100, 100, (128.36, 128.22, 126.72)),
-    "J18b-truncated-no-eoi.jpg": (101, 67, (132.11, 125.23, 128.48)),
-    # Text chunks are not inflated, so a text bomb does no harm.
-    "P29-idat-dos.png": (1, 1, (0, 0, 0)),
+    "J17-truncated-progressive.jpg": (100, 100, (128.36, 128.22, 126.72), "all scans are there but EOI"),
+    "J18b-truncated-no-eoi.jpg": (101, 67, (132.11, 125.23, 128.48), "only EOI is missing"),
+    "P29-idat-dos.png": (1, 1, (0, 0, 0), "text chunks are not inflated"),
 }
-LATER = {"avif"}
 
 
 def manifest():
-    rows = []
-    with open(SHARED / "cases" / "MANIFEST.tsv", encoding="utf-8") as f:
-        for line in f:
-            cells = line.rstrip("\n").split("\t")
-            if "/img/" in cells[0]:
-                rows.append((cells[0], cells[7]))
-    return rows
+    """(path, expected) of every picture: those of the shared cases, else the copies of the repository."""
+    base, tsv = (SHARED / "cases", "MANIFEST.tsv") if SHARED else (ROOT / "tests/data/cases", "MANIFEST.tsv")
+    for line in (base / tsv).read_text(encoding="utf-8").splitlines()[1:]:
+        cells = line.split("\t")
+        if not SHARED or "/img/" in cells[0]:
+            yield base / cells[0], cells[7] if SHARED else cells[2]
 
 
 def numbers(text):
     return tuple(float(v) for v in text.split("/"))
 
 
-@unittest.skipUnless(SHARED, "no shared cases (set HR_SHARED)")
 class Cases(unittest.TestCase):
-    def check_listed(self, path, expected):
+    def check_listed(self, path, expected, *flags):
+        """The listed size and means; True when the pixels have the listed digest."""
         name = path.name
-        pixels, told = whole(path, "exif=ignore")
+        pixels, told = whole(path, "exif=ignore", *flags)
         self.assertIsNotNone(pixels, f"{name}: {told}")
-        size = re.search(r"PIL:\w+ (\d+)x(\d+)", expected)
+        size = re.search(r"(?:PIL:\w+|avifdec) (\d+)x(\d+)", expected)
         self.assertEqual(pixels.shape, (int(size[2]), int(size[1]), 3), name)
         sha = re.search(r"rgb_sha=(\w+)", expected)
         mean = numbers(re.search(r"rgb_mean=([\d./]+)", expected)[1])
-        exact = hashlib.sha256(pixels.tobytes()).hexdigest()[:16] == sha[1]
+        exact = sha and hashlib.sha256(pixels.tobytes()).hexdigest()[:16] == sha[1]
         for got, want in zip(pixels.reshape(-1, 3).mean(0), mean):
             self.assertLessEqual(abs(got - want), 0.006 if exact else 0.5, name)
         return exact
@@ -146,35 +87,39 @@ class Cases(unittest.TestCase):
             for got, value in zip(patch.reshape(-1, 3).mean(0), numbers(mean)):
                 self.assertLessEqual(abs(got - value), 0.02, path.name)
 
+    def outcome(self, path, expected):
+        """In words, by what the case was right."""
+        if path.name in RULES:
+            error, rule = RULES[path.name]
+            pixels, told = whole(path)
+            self.assertIsNone(pixels, path.name)
+            self.assertEqual(told["error"], error, f"{path.name}: {told}")
+            return f"rule: {rule} ({error})"
+        if path.name in DECODED:
+            w, h, mean, rule = DECODED[path.name]
+            pixels, told = whole(path)
+            self.assertIsNotNone(pixels, f"{path.name}: {told}")
+            self.assertEqual(pixels.shape, (h, w, 3))
+            for got, value in zip(pixels.reshape(-1, 3).mean(0), mean):
+                self.assertLessEqual(abs(got - value), 0.006)
+            return f"rule: {rule}"
+        exact = self.check_listed(path, expected)
+        self.check_oriented(path, expected)
+        return "the listed pixels, bit for bit" if exact else "the listed mean within 0.5"
+
     def test_every_case_gives_its_values_or_the_rule(self):
-        seen, inexact, later = Counter(), [], []
-        for file, expected in manifest():
-            path = SHARED / "cases" / file
+        outcomes, count = defaultdict(list), 0
+        for path, expected in manifest():
             with self.subTest(path.name):
-                seen["all"] += 1
-                if path.name in RULES:
-                    pixels, told = whole(path)
-                    self.assertIsNone(pixels, path.name)
-                    self.assertEqual(told["error"], RULES[path.name], f"{path.name}: {told}")
-                    continue
-                if path.name in DECODED:
-                    w, h, mean = DECODED[path.name]
-                    pixels, told = whole(path)
-                    self.assertIsNotNone(pixels, f"{path.name}: {told}")
-                    self.assertEqual(pixels.shape, (h, w, 3))
-                    for got, value in zip(pixels.reshape(-1, 3).mean(0), mean):
-                        self.assertLessEqual(abs(got - value), 0.006)
-                    continue
-                pixels, told = whole(path)
-                if pixels is None and any(f"format {f} " in told["text"] for f in LATER):
-                    later.append(path.name)
-                    continue
-                if not self.check_listed(path, expected):
-                    inexact.append(path.name)
-                self.check_oriented(path, expected)
-        print(f"\n{seen['all']} cases, not bit-exact: {inexact}, formats due later: {later}")
-        self.assertGreater(seen["all"], 70)
-        self.assertEqual(inexact, [])
+                count += 1
+                outcomes[self.outcome(path, expected)].append(path.name)
+        print(f"\n{count} cases")
+        for outcome, names in sorted(outcomes.items(), key=lambda item: -len(item[1])):
+            print(f"{len(names):4} {outcome}" + (f": {' '.join(names)}" if len(names) < 9 else ""))
+        self.assertGreater(count, 70 if SHARED else 40)
+        # AVIF is lossy and its chroma is widened by another filter than avifdec's.
+        near = outcomes["the listed mean within 0.5"]
+        self.assertEqual([name for name in near if not name.endswith(".avif")], [])
 
 
 # ---- chains against Pillow ----

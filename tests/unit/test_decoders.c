@@ -51,7 +51,7 @@ static void bytes_of_no_format_are_refused_with_reason(void **state)
     assert_int_equal(hr_media_measure((const uint8_t *)"\0\0\0\x18" "ftypavif\0\0\0\0mif1miaf", 24,
                                       HR_FIELD_IMAGE, false, NULL, &facts, &err),
                      HR_E_FORMAT);
-    assert_non_null(strstr(err.text, "avif"));
+    assert_non_null(strstr(err.text, "AVIF"));
 }
 
 static void output_table_names_the_known_words(void **state)

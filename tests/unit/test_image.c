@@ -421,7 +421,8 @@ static void damaged_bytes_give_pixels_or_a_sample_error(void **state)
     static const char *const names[] = {
         "open/img/J08-420-base.jpg", "open/img/J12-progressive.jpg", "open/img/P05-adam7.png",
         "open/img/P07-rgba.png", "open/img/W01b-lossless.webp", "open/img/J15-restart1.jpg",
-        "open/img/J23b-bmp-named.jpg", "open/img/J24-gif-named.jpg", "open/img/J24b-tiff-named.jpg"};
+        "open/img/J23b-bmp-named.jpg", "open/img/J24-gif-named.jpg", "open/img/J24b-tiff-named.jpg",
+        "fetched/img/I01-hopper.avif", "fetched/img/I01f-10bit.avif"};
     struct hr_chain *chain = make_chain();
     struct hr_context *context;
     char path[1024], below[128];
