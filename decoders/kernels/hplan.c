@@ -73,23 +73,41 @@ static int carve(struct hr_hplan_store *store, size_t bases, size_t index_bytes,
     return 0;
 }
 
-static int build_pixels(struct hr_hplan_store *store, const struct hr_axis *axis, bool flip)
+/* The padded taps of an output pixel: where they are in the axis, if they need no padding. */
+static const int16_t *taps_of(const struct hr_axis *axis, const struct hr_hplan *plan, uint32_t i,
+                              uint32_t start, int16_t *scratch)
+{
+    if (axis->start[i] == start && !plan->fine_shift)
+        return axis->coeff + (size_t)i * axis->stride; /* zeros follow, up to the stride */
+    padded_taps(axis, i, start, plan->taps, scratch);
+    return scratch;
+}
+
+/* copies: of each pair of coefficients, side by side. */
+static int build_pixels(struct hr_hplan_store *store, const struct hr_axis *axis, bool flip, size_t copies)
 {
     struct hr_hplan *plan = &store->plan;
     uint32_t *base;
     uint8_t *index;
     int16_t *coeff;
 
-    const size_t entries = plan->taps * parts(plan);
+    const size_t taps = plan->taps * parts(plan), entries = taps * copies;
 
     plan->steps = axis->key.out;
-    int rc = carve(store, plan->steps, 0, plan->steps * entries, &base, &index, &coeff);
+    int rc = carve(store, plan->steps, 0, plan->steps * entries + taps, &base, &index, &coeff);
     if (rc)
         return rc;
-    for (uint32_t x = 0; x < plan->steps; x++) {
+    int16_t *scratch = coeff + plan->steps * entries;
+    for (uint32_t x = 0; x < plan->steps; x++, coeff += entries) {
         uint32_t i = position_of(axis, x, flip), start = padded_start(axis, i, plan->taps);
         base[x] = start * plan->channels;
-        padded_taps(axis, i, start, plan->taps, coeff + x * entries);
+        if (copies == 1) {
+            padded_taps(axis, i, start, plan->taps, coeff);
+            continue;
+        }
+        const int16_t *own = taps_of(axis, plan, i, start, scratch);
+        for (size_t e = 0; e < entries; e++)
+            coeff[e] = own[e / (2 * copies) * 2 + e % 2];
     }
     return 0;
 }
@@ -127,16 +145,6 @@ static bool taps_fit(const struct hr_hplan *plan, const struct hr_axis *axis, bo
             return false;
     }
     return true;
-}
-
-/* The padded taps of an output pixel: where they are in the axis, if they need no padding. */
-static const int16_t *taps_of(const struct hr_axis *axis, const struct hr_hplan *plan, uint32_t i,
-                              uint32_t start, int16_t *scratch)
-{
-    if (axis->start[i] == start && !plan->fine_shift)
-        return axis->coeff + (size_t)i * axis->stride; /* zeros follow, up to the stride */
-    padded_taps(axis, i, start, plan->taps, scratch);
-    return scratch;
 }
 
 /* One element's shuffle and coefficients, at its slot of the step. */
@@ -245,9 +253,9 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
             return build_lanes(store, axis, flip, &lane_shapes[layout]);
         }
     bool pixel = kernels->hresize[HR_HLAYOUT_PIXEL];
-    store->resize = kernels->hresize[pixel ? HR_HLAYOUT_PIXEL : HR_HLAYOUT_PLAIN];
-    set_taps(store, axis, !pixel ? 1 : channels == 1 ? 8 : 4);
-    return build_pixels(store, axis, flip);
+    store->resize = kernels->hresize[pixel ? HR_HLAYOUT_PIXEL : HR_HLAYOUT_PAIRS];
+    set_taps(store, axis, channels == 1 ? 8 : pixel ? 4 : 2);
+    return build_pixels(store, axis, flip, pixel || channels == 1 ? 1 : 4);
 }
 
 int hr_hplan_reserve(struct hr_hplan_store *store, uint32_t max_in, uint32_t max_out)

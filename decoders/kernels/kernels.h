@@ -24,7 +24,8 @@ enum hr_hlayout {
     HR_HLAYOUT_LANE64, /* steps of 2 lanes: 16 elements, 64-byte windows */
     HR_HLAYOUT_LANE16, /* steps of 4 lanes: 4 elements, 16-byte windows; in the order 0 2 1 3 */
     HR_HLAYOUT_PIXEL,  /* steps of 1 pixel; taps padded to 4 (3 channels) or 8 (1 channel) */
-    HR_HLAYOUT_PLAIN,  /* the same with taps as they are: the C reference */
+    HR_HLAYOUT_PAIRS,  /* the same for the C reference: taps padded to 2, each pair of coefficients four
+                          times over (3 channels), or to 8 (1 channel) */
     HR_HLAYOUT_COUNT
 };
 
@@ -63,6 +64,7 @@ struct hr_store {
     /* the same for element i of a packed row: whole pixels of 1 and of 3 channels, whole vectors */
     float packed_scale[HR_PACKED_PERIOD], packed_bias[HR_PACKED_PERIOD];
     uint64_t plane_stride; /* in elements, for the planar ones */
+    const void *table; /* where the level has fill_table: what a pixel becomes, 256 items a channel */
 };
 
 /* dst = row as floats, fma(pixel, scale[c], bias[c]) rounded once to nearest even, or as bytes. */
@@ -70,12 +72,16 @@ typedef void hr_store_fn(const struct hr_store *store, const uint8_t *row, void 
 
 enum hr_store_type { HR_STORE_U8, HR_STORE_F16, HR_STORE_BF16, HR_STORE_F32, HR_STORE_COUNT };
 
+/* Makes the table of a type, from scale and bias. */
+typedef void hr_fill_table_fn(const struct hr_store *store, enum hr_store_type type, void *table);
+
 struct hr_kernels {
     hr_hresize_fn *hresize[HR_HLAYOUT_COUNT]; /* NULL: this level does not use the layout */
     hr_vnarrow_fn *vnarrow;
     hr_vwide_fn *vwide;
     hr_store_fn *packed[HR_STORE_COUNT]; /* HWC, 1 or 3 channels */
     hr_store_fn *planar[HR_STORE_COUNT]; /* CHW, 3 channels */
+    hr_fill_table_fn *fill_table;        /* NULL: the level converts without a table */
 };
 
 /* The table for this CPU (hr_cpu_flags), made at the first call; safe from any thread. */

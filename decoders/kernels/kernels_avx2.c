@@ -418,4 +418,5 @@ void hr_kernels_fill_avx2(struct hr_kernels *kernels)
     kernels->planar[HR_STORE_F16] = planar_f16;
     kernels->planar[HR_STORE_BF16] = planar_bf16;
     kernels->planar[HR_STORE_F32] = planar_f32;
+    kernels->fill_table = NULL;
 }

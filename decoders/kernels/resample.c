@@ -27,6 +27,13 @@ struct hr_resample {
     bool planned_flip;
 
     struct hr_block ring, line, padded, pointers;
+    /* What the kernels' table of conversions was made for. */
+    uint32_t table[3 * 256];
+    struct table_key {
+        hr_store_fn *convert;
+        float scale[3], bias[3];
+    } table_key;
+
     uint32_t ring_mask;
     size_t ring_stride; /* in elements */
 
@@ -64,6 +71,7 @@ void hr_resample_use_kernels(struct hr_resample *resample, const struct hr_kerne
 {
     resample->kernels = kernels;
     resample->planned_channels = 0;
+    resample->table_key.convert = NULL;
 }
 
 static uint32_t power_of_two(uint32_t at_least)
@@ -128,6 +136,21 @@ static int check_job(const struct hr_resample_job *job)
     return 0;
 }
 
+static void make_table(struct hr_resample *resample, enum hr_store_type type)
+{
+    struct table_key key;
+
+    memset(&key, 0, sizeof(key));
+    key.convert = resample->convert;
+    memcpy(key.scale, resample->store.scale, sizeof(key.scale));
+    memcpy(key.bias, resample->store.bias, sizeof(key.bias));
+    resample->store.table = resample->table;
+    if (memcmp(&resample->table_key, &key, sizeof(key)) == 0)
+        return;
+    resample->kernels->fill_table(&resample->store, type, resample->table);
+    resample->table_key = key;
+}
+
 static int choose_store(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
@@ -151,6 +174,8 @@ static int choose_store(struct hr_resample *resample)
         resample->store.packed_bias[i] = job->bias[c];
     }
     resample->convert = planar ? resample->kernels->planar[type] : resample->kernels->packed[type];
+    if (resample->kernels->fill_table && type != HR_STORE_U8)
+        make_table(resample, type);
     return 0;
 }
 

@@ -349,7 +349,7 @@ static void push_all(struct hr_resample *r, const struct hr_resample_job *job, c
 static double bench_once(const struct level *level, const struct bench *b, const uint8_t *pixels,
                          void *dst, const uint32_t (*boxes)[2])
 {
-    uint64_t start = hr_clock_ns();
+    uint64_t start = hr_clock_thread_ns();
 
     for (int i = 0; i < BOXES; i++) {
         struct hr_resample_job job = {
@@ -365,7 +365,7 @@ static double bench_once(const struct level *level, const struct bench *b, const
         else
             push_all(level->resample, &job, pixels);
     }
-    return (double)(hr_clock_ns() - start) / BOXES;
+    return (double)(hr_clock_thread_ns() - start) / BOXES;
 }
 
 static void bench_all(void)
@@ -384,8 +384,7 @@ static void bench_all(void)
             best[i] = 1e18;
         for (int round = 0; round < 9; round++)
             for (int i = 0; i < level_count; i++)
-                if (i || round < 2)
-                    best[i] = fmin(best[i], bench_once(&levels[i], &benches[k], pixels, dst, boxes));
+                best[i] = fmin(best[i], bench_once(&levels[i], &benches[k], pixels, dst, boxes));
         printf("%-40s", benches[k].name);
         for (int i = 0; i < level_count; i++)
             printf("  %s %8.1f us (x%.1f)", levels[i].name, best[i] / 1000, best[0] / best[i]);
