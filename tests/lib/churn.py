@@ -36,7 +36,7 @@ class Part:
     """What a trainer process does with its stream."""
 
     def __init__(self, address, want, rank, world, shared, rng):
-        self.want, self.rank, self.world, self.rng = want, rank, world, rng
+        self.want, self.rank, self.world, self.shared, self.rng = want, rank, world, shared, rng
         self.loader = headrace.Loader(address, rank=rank, world=world, shared=shared, timeout=60)
         self.held = []
 
@@ -54,13 +54,6 @@ class Part:
                 if count == 0:
                     break
 
-    def move(self, call, *args):
-        """A seek; replicas of a shared stream are refused."""
-        try:
-            call(*args)
-        except headrace.BusyError:
-            pass
-
     def leave(self):
         self.take(self.rng.randrange(1, 12))
         self.loader.close()
@@ -76,14 +69,17 @@ class Part:
         self.take(self.rng.randrange(1, 6))
 
     def seek(self):
+        """Replicas may not: a shared stream stays where it is."""
         self.take(3)
         state = self.loader.state_dict()
         self.take(self.rng.randrange(1, 4))
-        self.move(self.loader.load_state_dict, state)
+        if self.shared:
+            return
+        self.loader.load_state_dict(state)
         self.take(2)
-        self.move(self.loader.set_epoch, self.rng.randrange(10))
+        self.loader.set_epoch(self.rng.randrange(10))
         self.take(2)
-        self.move(self.loader.load_state_dict, {})
+        self.loader.load_state_dict({})
         self.take(1)
 
 
