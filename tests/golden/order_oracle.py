@@ -5,6 +5,7 @@ usage: order_oracle.py TUPLES_PROGRAM [COUNT [SEED]]
 
 Draws random plans, asks the program (tests/golden/order_tuples.c) and compares every number.
 """
+import functools
 import random
 import struct
 import subprocess
@@ -28,6 +29,7 @@ def mix(z):
     return z ^ (z >> 31)
 
 
+@functools.lru_cache(maxsize=4096)
 def key(*words):
     k = 0
     for w in words:
@@ -35,25 +37,60 @@ def key(*words):
     return k
 
 
-def f(z, b):
-    z = ((z & M64) * MUL1) & M64
-    z = ((z ^ (z >> 32)) * MUL2) & M64
-    return z >> (64 - b)
-
-
 def permute(n, k, x):
     bits = max(2, (n - 1).bit_length())
     lbits = bits // 2
     rbits = bits - lbits
-    rounds = 8 if bits > 8 else 32
+    right_mask, left_shift, right_shift = (1 << rbits) - 1, 64 - lbits, 64 - rbits
+    keys = [k + i * WEYL for i in range(8 if bits > 8 else 32)]
     while True:
-        left, right = x >> rbits, x & ((1 << rbits) - 1)
-        for i in range(0, rounds, 2):
-            left ^= f(right + k + i * WEYL, lbits)
-            right ^= f(left + k + (i + 1) * WEYL, rbits)
+        left, right = x >> rbits, x & right_mask
+        for i in range(0, len(keys), 2):
+            z = (right + keys[i]) * MUL1 & M64  # f(right + ..., lbits)
+            left ^= ((z ^ (z >> 32)) * MUL2 & M64) >> left_shift
+            z = (left + keys[i + 1]) * MUL1 & M64
+            right ^= ((z ^ (z >> 32)) * MUL2 & M64) >> right_shift
         x = (left << rbits) + right
         if x < n:
             return x
+
+
+def whole(x):
+    """The whole number >= 1 that x is within 1e-9 of, or None."""
+    near = int(x + 0.5)
+    return near if near >= 1 and abs(x - near) <= 1e-9 else None
+
+
+@functools.lru_cache(maxsize=64)
+def shares_of(weights):
+    """(shares, G, L)"""
+    total_weight = 0.0
+    for w in weights:
+        total_weight += w
+    for total in range(len(weights), 4097):
+        near = []
+        for w in weights:
+            near.append(whole(w * total / total_weight))
+            if near[-1] is None:
+                break
+        else:
+            if sum(near) == total:
+                return near, total, -(-64 // total) * total if total <= 1024 else 1024
+    total = 1 << 32
+    parts = [w * total / total_weight for w in weights]
+    shares = [int(x) for x in parts]
+    if min(shares) == 0:
+        raise ValueError("a weight is too small")
+    order = sorted(range(len(parts)), key=lambda s: (int(parts[s]) - parts[s], s))
+    for s in order[:total - sum(shares)]:
+        shares[s] += 1
+    return shares, total, 1024
+
+
+@functools.lru_cache(maxsize=64)
+def kept_of(records, keep):
+    """What a filter left: a scattered one in `keep` records, the first one always."""
+    return [r for r in range(records) if (r * 2654435761 % (1 << 32) >> 7) % keep == 0]
 
 
 class Order:
@@ -175,34 +212,12 @@ class Mixture(Order):
             self.n = self.total = sum(self.shares)
             self.period = 1024
         else:
-            self.weigh([s["weight"] for s in sources])
+            self.shares, self.total, self.period = shares_of(tuple(s["weight"] for s in sources))
             ends = [(n * self.total, g) for n, g in zip(self.counts, self.shares)]
             self.n = {"all_exhausted": max(-(-a // g) for a, g in ends),
                       "first_exhausted": min(a // g for a, g in ends),
                       "steps": stop_steps * batch}[stop]
         self.dealt = {}
-
-    def weigh(self, weights):
-        whole = 0.0
-        for w in weights:
-            whole += w
-        self.period = 1024
-        for total in range(len(weights), 4097):
-            parts = [w * total / whole for w in weights]
-            near = [int(x + 0.5) for x in parts]
-            if all(g >= 1 and abs(x - g) <= 1e-9 for x, g in zip(parts, near)) and sum(near) == total:
-                self.shares, self.total = near, total
-                if total <= 1024:
-                    self.period = -(-64 // total) * total
-                return
-        self.total = 1 << 32
-        parts = [w * self.total / whole for w in weights]
-        self.shares = [int(x) for x in parts]
-        if min(self.shares) == 0:
-            raise ValueError("a weight is too small")
-        order = sorted(range(len(parts)), key=lambda s: (int(parts[s]) - parts[s], s))
-        for s in order[:self.total - sum(self.shares)]:
-            self.shares[s] += 1
 
     def visits(self, x):
         """Of each source among the first x positions."""
@@ -283,12 +298,12 @@ def make(q):
     sources = []
     for i in range(count):
         records, weight, repeats, keep = q[17 + 4 * i:21 + 4 * i]
-        kept = range(0, records, keep) if keep > 1 else None
+        kept = kept_of(records, keep) if keep > 1 else None
         sources.append({"records": records, "weight": float(weight), "repeats": repeats, "kept": kept})
     if count > 1 or (count == 1 and sources[0]["repeats"]):
         return Mixture(kind, last, seed, batch, block, opened, sources, STOPS[stop], stop_steps)
     if count == 1:
-        return Filtered(kind, last, seed, sources[0]["kept"] or range(sources[0]["records"]), batch, block,
+        return Filtered(kind, last, seed, range(sources[0]["records"]) if sources[0]["kept"] is None else sources[0]["kept"], batch, block,
                         opened)
     return Order(kind, last, seed, n, batch, block, opened)
 
@@ -325,7 +340,8 @@ def draw_sources(rng, kind, block):
     by_repeats = rng.random() < 0.3
     out = (rng.choice([1, 2, 2, 3, 3, 4, 8]), rng.randrange(3), rng.randint(1, 200))
     for _ in range(out[0]):
-        records = rng.choice([1, 10, 1000, rng.randint(1, 50), rng.randint(1, 5000), 10**9])
+        records = rng.choice([1, 10, 1000, rng.randint(1, 50), rng.randint(1, 5000), 10**9,
+                              100000 if rng.random() < 0.1 else 2])
         keep = rng.choice([1, 1, 2, 3, 50]) if records < 10**9 else 1
         weight = rng.choice([1, 2, 3, 0.1, 0.7, 1 / 3, 2.718281828459045, 1e-4, 1000, rng.random() + 1e-3])
         if KINDS[kind] == "window" and records > 10**6:

@@ -23,14 +23,15 @@ struct question {
     struct hr_selection *kept[8];
 };
 
-static struct hr_selection *keep_multiples(uint64_t records, uint64_t of)
+static struct hr_selection *keep_some(uint64_t records, uint64_t of)
 {
     struct hr_selection_builder *builder = hr_selection_begin(records);
 
     if (!builder)
         abort();
-    for (uint64_t r = 0; r < records; r += of)
-        hr_selection_keep(builder, r);
+    for (uint64_t r = 0; r < records; r++)
+        if ((uint32_t)(r * 2654435761u) / 128 % of == 0)
+            hr_selection_keep(builder, r);
     return hr_selection_commit(builder);
 }
 
@@ -90,7 +91,7 @@ static bool read_sources(struct question *q)
             return false;
         q->kept[i] = NULL;
         if (keep > 1) {
-            q->kept[i] = keep_multiples(s->record_count, keep);
+            q->kept[i] = keep_some(s->record_count, keep);
             s->record_count = hr_selection_count(q->kept[i]);
         }
         s->selection = q->kept[i];
