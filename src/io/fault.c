@@ -4,9 +4,11 @@
  *   schedule = item { "," item }
  *   item     = "seed="  number          other draws, same chances (default 0)
  *            | "eio="   chance          fails with HR_E_IO (EIO); a retry may succeed
- *            | "bad="   share           fails like eio whenever this place is read: a bad sector
+ *            | "burst=" number ":" share  so many requests in a row fail like eio, in this share of runs
+ *            | "bad="   share           bad sectors: this share of blocks cannot be read, ever
  *            | "short=" chance          HR_E_TRUNCATED: fewer bytes arrive, the rest is overwritten
- *            | "flip="  share           one bit is wrong whenever this place is read
+ *            | "flip="  share           bad media: this share of blocks has one wrong bit, always the same
+ *            | "noise=" chance          one bit of what arrives is wrong; another read may be right
  *            | "delay=" time ":" share  comes back that much later
  *            | "delay=" time "@" number
  *            | "stall=" time "@" number from that request on nothing comes back for so long
@@ -14,8 +16,8 @@
  *   share    = 0 .. 1
  *   time     = number ( "ns" | "us" | "ms" | "s" ), at most an hour
  *
- * Draws are keyed by the request's number, in order of submission; those of bad and flip by file
- * and offset, so that they do not depend on timing. */
+ * Draws are keyed by the request's number, in order of submission; those of bad and flip by the file's
+ * blocks of 4 KiB, so that they depend neither on timing nor on how reads are cut. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +29,9 @@
 
 #define MAX_TIME_NS (3600 * HR_NS_PER_S)
 
-enum { OVERWRITE_BYTE = 0xDB, REAP_BATCH = 32 };
+enum { OVERWRITE_BYTE = 0xDB, REAP_BATCH = 32, BLOCK_BYTES = 4096 };
 
-enum draw { DRAW_EIO, DRAW_BAD, DRAW_SHORT, DRAW_FLIP, DRAW_DELAY };
+enum draw { DRAW_EIO, DRAW_BAD, DRAW_SHORT, DRAW_FLIP, DRAW_DELAY, DRAW_BURST, DRAW_NOISE };
 
 struct chance {
     double share;
@@ -38,8 +40,8 @@ struct chance {
 
 struct schedule {
     uint64_t seed;
-    struct chance eio, bad, cut, flip, delay, stall;
-    uint64_t delay_ns, stall_ns;
+    struct chance eio, burst, bad, cut, flip, noise, delay, stall;
+    uint64_t burst_requests, delay_ns, stall_ns;
 };
 
 struct slot {
@@ -155,6 +157,13 @@ static const char *read_item(struct schedule *s, const char *name, struct cursor
         return take_chance(c, &s->eio) ? NULL : "a share from 0 to 1, or @ and a request's number";
     if (strcmp(name, "short") == 0)
         return take_chance(c, &s->cut) ? NULL : "a share from 0 to 1, or @ and a request's number";
+    if (strcmp(name, "burst") == 0)
+        return take_number(c, &s->burst_requests) && s->burst_requests > 0 && take_char(c, ':') &&
+                       take_share(c, &s->burst)
+                   ? NULL
+                   : "a number of requests and a share, such as 20:0.05";
+    if (strcmp(name, "noise") == 0)
+        return take_chance(c, &s->noise) ? NULL : "a share from 0 to 1, or @ and a request's number";
     if (strcmp(name, "bad") == 0)
         return take_share(c, &s->bad) ? NULL : "a share from 0 to 1";
     if (strcmp(name, "flip") == 0)
@@ -168,7 +177,7 @@ static const char *read_item(struct schedule *s, const char *name, struct cursor
         return take_time(c, &s->stall_ns) && take_at(c, &s->stall)
                    ? NULL
                    : "a time and a request's number, such as 2s@1000";
-    return "one of seed, eio, bad, short, flip, delay, stall";
+    return "one of seed, eio, burst, bad, short, flip, noise, delay, stall";
 }
 
 static int parse_item(struct schedule *s, const char *text, const char *item, const char *end,
@@ -218,11 +227,12 @@ static struct hr_rng rng_by_number(const struct fault *f, const struct slot *slo
     return rng;
 }
 
-static struct hr_rng rng_by_place(const struct fault *f, const struct slot *slot, enum draw draw)
+static struct hr_rng rng_by_block(const struct fault *f, const struct slot *slot, uint64_t block,
+                                  enum draw draw)
 {
     struct hr_rng rng;
 
-    hr_rng_init(&rng, f->schedule.seed, 1 + (uint64_t)slot->inner.file, slot->inner.off, draw);
+    hr_rng_init(&rng, f->schedule.seed, 1 + (uint64_t)slot->inner.file, block, draw);
     return rng;
 }
 
@@ -232,12 +242,33 @@ static bool happens(const struct chance *chance, struct hr_rng rng, uint64_t num
                       : chance->share > 0 && hr_rng_bernoulli(&rng, chance->share);
 }
 
+static bool in_burst(const struct fault *f, const struct slot *slot)
+{
+    struct hr_rng rng;
+
+    if (f->schedule.burst_requests == 0)
+        return false;
+    hr_rng_init(&rng, f->schedule.seed, 0, slot->number / f->schedule.burst_requests, DRAW_BURST);
+    return happens(&f->schedule.burst, rng, 0);
+}
+
+static bool meets_bad_block(const struct fault *f, const struct slot *slot)
+{
+    const struct hr_io_request *r = &slot->inner;
+    uint64_t end = r->off + r->bytes;
+
+    if (f->schedule.bad.share <= 0)
+        return false;
+    for (uint64_t block = r->off / BLOCK_BYTES; block * BLOCK_BYTES < end; block++)
+        if (happens(&f->schedule.bad, rng_by_block(f, slot, block, DRAW_BAD), 0))
+            return true;
+    return false;
+}
+
 static bool fails(const struct fault *f, const struct slot *slot)
 {
-    const struct schedule *s = &f->schedule;
-
-    return happens(&s->eio, rng_by_number(f, slot, DRAW_EIO), slot->number) ||
-           happens(&s->bad, rng_by_place(f, slot, DRAW_BAD), 0);
+    return happens(&f->schedule.eio, rng_by_number(f, slot, DRAW_EIO), slot->number) ||
+           in_burst(f, slot) || meets_bad_block(f, slot);
 }
 
 static void maybe_cut(struct fault *f, struct slot *slot)
@@ -255,16 +286,40 @@ static void maybe_cut(struct fault *f, struct slot *slot)
     f->injected++;
 }
 
-static void maybe_flip(struct fault *f, struct slot *slot)
+static void flip_bit(struct hr_io_request *r, uint64_t bit)
+{
+    ((uint8_t *)r->dst)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+}
+
+/* The wrong bits of the blocks that the request meets, as far as they are in what arrived. */
+static void flip_by_place(const struct fault *f, struct slot *slot)
 {
     struct hr_io_request *r = &slot->inner;
-    struct hr_rng rng = rng_by_place(f, slot, DRAW_FLIP);
+    uint64_t end = r->off + r->done_bytes;
 
-    if (!happens(&f->schedule.flip, rng, 0) || r->done_bytes == 0)
+    if (f->schedule.flip.share <= 0)
+        return;
+    for (uint64_t block = r->off / BLOCK_BYTES; block * BLOCK_BYTES < end; block++) {
+        struct hr_rng rng = rng_by_block(f, slot, block, DRAW_FLIP);
+        if (!happens(&f->schedule.flip, rng, 0))
+            continue;
+        hr_rng_uniform(&rng); /* the draw that happens() used */
+        uint64_t bit = block * BLOCK_BYTES * 8 + hr_rng_below(&rng, BLOCK_BYTES * 8);
+        if (bit / 8 >= r->off && bit / 8 < end)
+            flip_bit(r, bit - r->off * 8);
+    }
+}
+
+static void maybe_noise(struct fault *f, struct slot *slot)
+{
+    struct hr_io_request *r = &slot->inner;
+    struct hr_rng rng = rng_by_number(f, slot, DRAW_NOISE);
+
+    if (r->done_bytes == 0 || !happens(&f->schedule.noise, rng, slot->number))
         return;
     hr_rng_uniform(&rng);
-    uint64_t bit = hr_rng_below(&rng, (uint64_t)r->done_bytes * 8);
-    ((uint8_t *)r->dst)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    flip_bit(r, hr_rng_below(&rng, (uint64_t)r->done_bytes * 8));
+    f->injected++;
 }
 
 static void time_faults(struct fault *f, struct slot *slot)
@@ -295,7 +350,8 @@ static struct hr_io_request *give_back(struct fault *f, struct slot *slot)
 /* The read is over: damage what arrived, and hold it back when it is not due. */
 static struct hr_io_request *finish_read(struct fault *f, struct slot *slot)
 {
-    maybe_flip(f, slot);
+    flip_by_place(f, slot);
+    maybe_noise(f, slot);
     maybe_cut(f, slot);
     if (slot->due_ns || f->stall_until_ns) {
         slot->next = f->held;

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { SET_SLOTS = 1 << 16, SET_MOST = SET_SLOTS / 2, MIN_RECORDS = 16, IDS_PER_LINE = 32 };
+enum { SET_SLOTS = 1 << 16, SET_MOST = SET_SLOTS / 2, MIN_RECORDS = 16, IDS_PER_LINE = 32, MENDED_LOGGED = 16 };
 
 struct known {
     uint64_t mark; /* record + 1; 0 = free */
@@ -31,6 +31,7 @@ struct hr_bad {
     const char *quarantine_path; /* borrowed */
     int quarantine_fd;
     bool quarantine_failed, listed_all;
+    int mended_logged;
     _Atomic uint64_t row; /* failures since the last good sample; relaxed, a budget is no barrier */
 };
 
@@ -278,6 +279,23 @@ int hr_bad_note(struct hr_bad *bad, uint32_t source, uint64_t record, const stru
     pthread_mutex_unlock(&bad->lock);
     hr_mem_steady_resume(depth);
     return ret;
+}
+
+void hr_bad_note_mended(struct hr_bad *bad, uint32_t source, uint64_t record)
+{
+    struct hr_error err;
+
+    int depth = hr_mem_steady_pause();
+    pthread_mutex_lock(&bad->lock);
+    if (bad->mended_logged < MENDED_LOGGED) {
+        bad->mended_logged++;
+        hr_fail(&err, HR_E_CHECKSUM, "bytes were wrong, and right when they were read again");
+        hr_sources_error_at(&bad->plan->sources, source, record, NULL, -1, &err);
+        hr_error_hint(&err, "this machine's memory, bus or disk may be failing");
+        hr_log_error(HR_LOG_WARN, "a read went wrong", &err);
+    }
+    pthread_mutex_unlock(&bad->lock);
+    hr_mem_steady_resume(depth);
 }
 
 void hr_bad_note_good(struct hr_bad *bad)

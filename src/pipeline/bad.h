@@ -28,6 +28,10 @@ int hr_bad_note(struct hr_bad *bad, uint32_t source, uint64_t record, const stru
 /* A sample went well: ends a row of failures. Cheap when there is none. */
 void hr_bad_note_good(struct hr_bad *bad);
 
+/* A record whose bytes were wrong was right when it was read again: no bad record, but a sign of bad
+ * hardware. The first few are logged. */
+void hr_bad_note_mended(struct hr_bad *bad, uint32_t source, uint64_t record);
+
 struct hr_bad_stats {
     uint64_t occurrences, records;
     uint64_t checksum, truncated, decode, crashed, other;

@@ -48,6 +48,8 @@ struct hr_sample {
     uint32_t pending;       /* reads not back yet; reader thread only */
     int io_error;           /* found while reading; reader thread only */
     int bad_code;           /* why a worker returned it */
+    uint32_t rereads;       /* how often its bytes were wrong and read again */
+    uint64_t damage, damage_before; /* what was wrong, in this reading and in the one before */
     struct hr_sample_field *fields; /* [plan->field_count] */
     struct hr_sample_plan *plans;   /* [plan->chain_count] */
     struct hr_sample_room *rooms;   /* [plan->output_count] */

@@ -16,7 +16,7 @@ enum {
     HR_ENGINE_MAX_STREAMS = 256,
     HR_ENGINE_MAX_WORKERS = HR_FLIGHT_WORKERS,
     HR_ENGINE_GROUP = 64,       /* samples planned and read together */
-    HR_ENGINE_MAX_ATTEMPTS = 16, /* replacements tried for one place */
+    HR_ENGINE_MAX_ATTEMPTS = 64, /* replacements tried for one place */
 };
 
 /* One read on its way: a span of neighbouring values, or one value straight into its slot. */

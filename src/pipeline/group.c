@@ -1,5 +1,6 @@
 /* Samples planned together (reader thread): what they need becomes few large reads, or waits for room in
  * the buffers. Replacements of bad records come first. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -183,6 +184,15 @@ static bool drain_group(struct hr_engine *e)
 
 /* ---- planning ---- */
 
+/* What lies in the page cache may be what was wrong: without it the bytes come from storage. */
+static HR_COLD void drop_cached(const struct hr_engine *e, const struct hr_sample_want *want)
+{
+    for (uint32_t f = 0; f < e->plan->field_count; f++)
+        if (want[f].bytes)
+            posix_fadvise(e->files[want[f].shard].fd, (off_t)want[f].off, (off_t)want[f].bytes,
+                          POSIX_FADV_DONTNEED);
+}
+
 static void plan_member(struct hr_engine *e, struct hr_sample *s)
 {
     struct hr_group *g = &e->group;
@@ -204,6 +214,8 @@ static void plan_member(struct hr_engine *e, struct hr_sample *s)
         hr_reads_sample_bad(e, s, &err);
         return;
     }
+    if (HR_UNLIKELY(s->rereads > 0))
+        drop_cached(e, &g->wants[g->count * e->plan->field_count]);
     g->members[g->count++] = s;
 }
 
@@ -215,6 +227,7 @@ static void plan_sample(struct hr_engine *e, struct hr_batch *batch, uint32_t in
     s->place = *place;
     s->record = s->place.record;
     s->attempt = 0;
+    s->rereads = 0;
     s->next = NULL;
     if (!s->place.valid) {
         hr_batch_mask(batch, index);

@@ -74,6 +74,12 @@ static uint64_t room_wanted(const struct hr_sample *s, const struct hr_plan_fiel
     return f->max_bytes && f->max_bytes < bytes ? f->max_bytes : bytes;
 }
 
+/* A substitute, or the same record read again. */
+static bool is_again(const struct hr_sample *s)
+{
+    return s->attempt > 0 || s->rereads > 0;
+}
+
 static int take_rooms(struct hr_sample *s, const struct hr_plan_field *f,
                       const struct hr_sample_field *sf, struct hr_error *err)
 {
@@ -90,7 +96,7 @@ static int take_rooms(struct hr_sample *s, const struct hr_plan_field *f,
             return HR_E_LIMIT;
         }
         s->rooms[i].bytes = wanted;
-        if (s->attempt > 0)
+        if (is_again(s))
             continue; /* keeps the room of the planned record */
         s->rooms[i].start = s->batch->room_end[i];
         s->rooms[i].room = wanted;
@@ -129,7 +135,7 @@ int hr_sample_plan_record(struct hr_sample *s, struct hr_sample_want *want, stru
 {
     const struct hr_plan *plan = s->batch->plan;
 
-    for (uint32_t i = 0; s->attempt == 0 && i < plan->output_count; i++) {
+    for (uint32_t i = 0; !is_again(s) && i < plan->output_count; i++) {
         s->rooms[i].start = s->batch->room_end[i];
         s->rooms[i].room = s->rooms[i].bytes = 0;
     }
@@ -255,20 +261,31 @@ void hr_sample_drop_buffers(struct hr_sample *s)
     }
 }
 
-/* The value's bytes out of its compressed block; neighbours in one block decompress it once. */
+static HR_COLD void note_damage(const struct hr_sample_field *sf, uint32_t sum)
+{
+    struct hr_sample *s = sf->sample;
+
+    s->damage = (uint64_t)(sf - s->fields) << 32 | sum;
+}
+
+/* The value's bytes out of its compressed block; neighbours in one block decompress it once, unless
+ * the block's bytes are new. */
 static int unpack_block(struct hr_finisher *w, const struct hr_sample_field *sf,
                         const uint8_t **value, struct hr_error *err)
 {
     const struct hr_value_place *p = &sf->place;
 
-    if (!w->block_valid || w->block_shard != p->shard || w->block_off != p->off) {
+    if (sf->sample->rereads || !w->block_valid || w->block_shard != p->shard ||
+        w->block_off != p->off) {
         w->block_valid = false;
         if (p->block_bytes > w->block_room)
             return hr_fail(err, HR_E_CORRUPT, "block is larger than the index says any is");
         int n = LZ4_decompress_safe((const char *)sf->bytes, (char *)w->block, (int)p->stored_bytes,
                                     (int)p->block_bytes);
-        if (n < 0 || (uint64_t)n != p->block_bytes)
+        if (n < 0 || (uint64_t)n != p->block_bytes) {
+            note_damage(sf, hr_checksum(sf->bytes, p->stored_bytes));
             return hr_fail(err, HR_E_CHECKSUM, "compressed block is damaged");
+        }
         w->block_shard = p->shard;
         w->block_off = p->off;
         w->block_bytes = p->block_bytes;
@@ -294,6 +311,7 @@ static int check_value(struct hr_finisher *w, const struct hr_sample_field *sf,
     w->times.checksum_bytes += bytes;
     if (sum == sf->place.checksum)
         return 0;
+    note_damage(sf, sum);
     return hr_fail(err, HR_E_CHECKSUM, "checksum is %08x, not %08x", sum, sf->place.checksum);
 }
 

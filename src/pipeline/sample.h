@@ -12,8 +12,8 @@ struct hr_sample_want {
 };
 
 /* Plans sample->record: locates values, draws parameters, takes rooms (attempt 0) or keeps them
- * (later attempts). want: one per plan field. 0, or the sample-scope error that makes the record bad
- * before anything is read. */
+ * (later attempts, and when the same record is read again). want: one per plan field. 0, or the
+ * sample-scope error that makes the record bad before anything is read. */
 int hr_sample_plan_record(struct hr_sample *sample, struct hr_sample_want *want,
                           struct hr_error *err) HR_MUST_CHECK;
 

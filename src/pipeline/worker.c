@@ -1,5 +1,6 @@
 /* The pool: each worker takes ready samples of the oldest batch, finishes them, and sleeps on a futex
  * when there are none. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,7 +8,7 @@
 #include "base/mem.h"
 #include "pipeline/engine_parts.h"
 
-enum { WARM_UP_SAMPLES = 2048 };
+enum { WARM_UP_SAMPLES = 2048, MAX_REREADS = 8 };
 
 void hr_engine_wake_workers(struct hr_engine *e, uint32_t ready)
 {
@@ -23,6 +24,27 @@ void hr_engine_sample_done(struct hr_batch *batch, uint32_t count)
 {
     if (count && atomic_fetch_sub_explicit(&batch->remaining, count, memory_order_acq_rel) == count)
         hr_stream_batch_done(batch);
+}
+
+/* Substitutes come from the sample's own source: the mix stays what it is. */
+static uint64_t substitutes_of(const struct hr_engine *e, const struct hr_sample *s)
+{
+    return hr_min_u64(HR_ENGINE_MAX_ATTEMPTS, e->plan->sources.items[s->place.source].kept - 1);
+}
+
+static HR_COLD void out_of_substitutes(const struct hr_engine *e, const struct hr_sample *s,
+                                       struct hr_error *err)
+{
+    const struct hr_source *source = &e->plan->sources.items[s->place.source];
+
+    if (source->kept <= HR_ENGINE_MAX_ATTEMPTS + 1)
+        hr_fail(err, HR_E_BUDGET, "not one of the %" PRIu64 " records of '%s' that take part is good",
+                source->kept, source->path);
+    else
+        hr_fail(err, HR_E_BUDGET, "%d substitutes in a row for one sample of '%s' are bad too",
+                HR_ENGINE_MAX_ATTEMPTS, source->path);
+    hr_error_hint(err, "run 'headrace verify' on it; without it, or with 'bad_records: mask', the run "
+                       "goes on");
 }
 
 bool hr_engine_sample_bad(struct hr_engine *e, struct hr_sample *s, const struct hr_error *why)
@@ -46,13 +68,12 @@ bool hr_engine_sample_bad(struct hr_engine *e, struct hr_sample *s, const struct
     case HR_CONF_BAD_SUBSTITUTE:
         break;
     }
-    if (++s->attempt <= HR_ENGINE_MAX_ATTEMPTS) {
+    if (++s->attempt <= substitutes_of(e, s)) {
         s->record = hr_order_substitute(&e->plan->order, &s->place, s->attempt);
+        s->rereads = 0;
         return true;
     }
-    hr_fail(&err, HR_E_BUDGET, "%d substitutes in a row for one sample are bad too",
-            HR_ENGINE_MAX_ATTEMPTS);
-    hr_error_hint(&err, "run 'headrace verify' on the dataset");
+    out_of_substitutes(e, s, &err);
     hr_stream_fail(batch->stream, &err);
     return false;
 }
@@ -101,6 +122,17 @@ static int finish_any(struct hr_worker *w, struct hr_sample *s, uint64_t now_ns,
     return suspect ? finish_suspect(w, s, suspect, err) : finish(w, s, now_ns, err);
 }
 
+/* Wrong bytes may be the fault of the way here. Two readings that agree are what the medium holds, and
+ * will be for every rank and rerun. */
+static HR_COLD bool read_again(struct hr_sample *s)
+{
+    if (s->rereads == MAX_REREADS || (s->rereads > 0 && s->damage == s->damage_before))
+        return false;
+    s->rereads++;
+    s->damage_before = s->damage;
+    return true;
+}
+
 static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
 {
     struct hr_engine *e = w->engine;
@@ -112,9 +144,17 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index,
         hr_engine_sample_done(batch, 1);
         return;
     }
-    if (finish_any(w, s, now_ns, &err) == 0) {
+    int ret = finish_any(w, s, now_ns, &err);
+    if (ret == 0) {
+        if (HR_UNLIKELY(s->rereads > 0)) {
+            atomic_fetch_add_explicit(&e->read_errors, 1, memory_order_relaxed);
+            hr_bad_note_mended(e->bad, s->place.source, s->record);
+        }
         hr_bad_note_good(e->bad);
         hr_engine_sample_done(batch, 1);
+    } else if (ret == HR_E_CHECKSUM && read_again(s)) {
+        atomic_fetch_add_explicit(&e->io_retries, 1, memory_order_relaxed);
+        give_back(e, s);
     } else if (hr_engine_sample_bad(e, s, &err)) {
         give_back(e, s);
     } else {

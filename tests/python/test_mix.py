@@ -303,3 +303,37 @@ def test_bad_record_names_its_source(datasets, tmp_path):
     lines = [json.loads(line) for line in listed.read_text().splitlines()]
     assert [(line["dataset"], line["record"]) for line in lines] == [(str(broken), 17)]
     assert lines[0]["shard"].startswith(str(broken))
+
+
+def test_a_small_source_with_damage_feeds_what_is_good_of_it_or_is_named(tmp_path):
+    """Its share of the mix is never taken by others."""
+    for name, count in (("big", 200), ("tiny", 3)):
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"text": f"{name} {i}"}) + "\n" for i in range(count)))
+        feed.run("pack", "-q", "--compress", "text=none", tmp_path / f"{name}.jsonl", tmp_path / f"{name}.hrd")
+    shard = next((tmp_path / "tiny.hrd").glob("*.hrs"))
+    keys = {"dataset": [{"path": str(tmp_path / f"{name}.hrd"), "weight": 1} for name in ("big", "tiny")],
+            "batch": 8, "fields": {"text": None}, "last": "wrap"}
+
+    def spoil(record):
+        shard.write_bytes(shard.read_bytes().replace(b"tiny %d" % record, b"tinx %d" % record, 1))
+
+    def texts(steps, **more):
+        with headrace.Loader({**keys, **more}) as loader:
+            out = []
+            for batch in loader:
+                out += batch["text"].strings()
+                if batch.step == steps:
+                    return out
+
+    spoil(0)
+    spoil(2)
+    got = texts(40)
+    assert {t for t in got if t.startswith("tiny")} == {"tiny 1"} and texts(40) == got
+    assert abs(got.count("tiny 1") - len(got) / 2) <= 16
+    spoil(1)
+    with pytest.raises(headrace.BudgetError, match="not one of the 3 records of '.*tiny.hrd'"):
+        texts(40)
+    masked = texts(40, bad_records="mask", bad_consecutive=1000)
+    assert sum(t.startswith("big") for t in masked) == sum(t.startswith("big") for t in got)
+    assert masked.count("") == got.count("tiny 1")

@@ -550,6 +550,46 @@ static void damage_by_place_comes_back(void **state)
     assert_in_range(flipped, 5, 40);
 }
 
+static void damage_does_not_depend_on_how_reads_are_cut(void **state)
+{
+    enum { WHOLE = 64 * 1024, PART = 1500 };
+    struct files files;
+    struct hr_reader *reader = open_reader(
+        "fault", &(struct hr_reader_options){.fault = "seed=3,flip=0.5", .inner = "preadv"});
+    uint8_t *whole = hr_alloc(WHOLE), part[PART];
+
+    make_files(&files);
+    add_files(reader, &files);
+    struct hr_io_request r = {.dst = whole, .bytes = WHOLE, .file = 1};
+    read_now(reader, &r);
+    assert_false(is_file_data(whole, 1, 0, WHOLE));
+    for (uint32_t off = 0; off + PART <= WHOLE; off += 777) {
+        r = (struct hr_io_request){.dst = part, .bytes = PART, .file = 1, .off = off};
+        read_now(reader, &r);
+        assert_memory_equal(part, whole + off, PART);
+    }
+    hr_free(whole);
+    reader->ops->close(reader);
+    remove_files(&files);
+}
+
+static void noise_passes_and_bursts_come_in_rows(void **state)
+{
+    struct outcome out[FAULT_READS];
+    int rows = 0, row = 0;
+
+    run_schedule("noise=@7", "preadv", out);
+    for (int i = 0; i < FAULT_READS; i++)
+        assert_int_equal(out[i].intact, i != 6);
+    run_schedule("burst=8:0.3", "preadv", out);
+    for (int i = 0; i < FAULT_READS; i++) {
+        row = out[i].result == HR_E_IO ? row + 1 : 0;
+        rows += row == 8;
+    }
+    /* Binomial, 24 runs of 0.3: none once in 5000. */
+    assert_in_range(rows, 1, 20);
+}
+
 static void fault_hits_the_numbered_request(void **state)
 {
     struct outcome out[FAULT_READS];
@@ -808,6 +848,8 @@ int main(void)
         cmocka_unit_test(only_files_that_have_offsets_are_taken),
         cmocka_unit_test(same_schedule_does_the_same_again),
         cmocka_unit_test(damage_by_place_comes_back),
+        cmocka_unit_test(damage_does_not_depend_on_how_reads_are_cut),
+        cmocka_unit_test(noise_passes_and_bursts_come_in_rows),
         cmocka_unit_test(fault_hits_the_numbered_request),
         cmocka_unit_test(stall_holds_everything_back),
         cmocka_unit_test(wrong_schedules_are_explained),
