@@ -1,6 +1,7 @@
 /* The reference: tiles, inverse transform, upsampling and colours in plain C. */
 #include <string.h>
 
+#include "base/vec.h"
 #include "rjpeg/tile.h"
 #include "rjpeg/variant.h"
 
@@ -10,60 +11,132 @@ struct scratch {
     int16_t block[64];
 };
 
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE hr_u32x4 multiply(hr_i16x8 pairs, int16_t a, int16_t b)
+{
+    return (hr_u32x4)hr_vec_madd(pairs, hr_vec_set_pair(a, b));
+}
+
 static void prepare(const uint16_t natural[64], void *table)
 {
     memcpy(table, natural, 128);
 }
 
-static inline uint32_t times(int16_t x, int16_t factor)
+/* Rows of a block in pairs, interleaved: a multiply-add takes a column's two at once. */
+struct pairs {
+    hr_i16x8 x04, x26, x13, x57;
+};
+
+/* Four one-dimensional transforms side by side. This is the accurate integer transform of the
+ * Independent JPEG Group (jidctint.c, after Loeffler, Ligtenberg and Moschytz, ICASSP 1989), its rotations
+ * multiplied out: sums of products with 13-bit constants give the same integers in any order. Sums are
+ * modulo 2^32, which only absurd blocks would notice. */
+INLINE void transform4(struct pairs p, hr_u32x4 round, hr_u32x4 out[8])
 {
-    return (uint32_t)((int32_t)x * factor);
+    hr_u32x4 sum = multiply(p.x04, 8192, 8192) + round, difference = multiply(p.x04, 8192, -8192) + round;
+    hr_u32x4 t3 = multiply(p.x26, 10703, 4433), t2 = multiply(p.x26, 4433, -10704);
+    hr_u32x4 e0 = sum + t3, e3 = sum - t3, e1 = difference + t2, e2 = difference - t2;
+    hr_u32x4 o0 = multiply(p.x13, 11363, 9633) + multiply(p.x57, 6437, 2260);
+    hr_u32x4 o1 = multiply(p.x13, 9633, -2259) + multiply(p.x57, -11362, -6436);
+    hr_u32x4 o2 = multiply(p.x13, 6437, -11362) + multiply(p.x57, 2261, 9633);
+    hr_u32x4 o3 = multiply(p.x13, 2260, -6436) + multiply(p.x57, 9633, -11363);
+
+    out[0] = e0 + o0;
+    out[7] = e0 - o0;
+    out[1] = e1 + o1;
+    out[6] = e1 - o1;
+    out[2] = e2 + o2;
+    out[5] = e2 - o2;
+    out[3] = e3 + o3;
+    out[4] = e3 - o3;
 }
 
-/* Eight one-dimensional transforms side by side: in[8 * k + i] is coefficient k of line i. This is the
- * accurate integer transform of the Independent JPEG Group (jidctint.c, after Loeffler, Ligtenberg and
- * Moschytz, ICASSP 1989), its rotations multiplied out: sums of products with 13-bit constants give
- * the same integers in any order. Sums are modulo 2^32, which only absurd blocks would notice. */
-static inline void transform(const int16_t *in, uint32_t round, int32_t out[8][8])
+/* in[k] holds coefficient k of eight lines; out[k] sample k of the first four (low) and the others. */
+INLINE void transform(const hr_i16x8 in[8], uint32_t round, hr_u32x4 low[8], hr_u32x4 high[8])
 {
-    for (int i = 0; i < 8; i++) {
-        int16_t x1 = in[8 + i], x2 = in[16 + i], x3 = in[24 + i], x5 = in[40 + i], x6 = in[48 + i], x7 = in[56 + i];
-        uint32_t s0 = times(in[i], 8192) + round, s4 = times(in[32 + i], 8192);
-        uint32_t t3 = times(x2, 10703) + times(x6, 4433), t2 = times(x2, 4433) + times(x6, -10704);
-        uint32_t e0 = s0 + s4 + t3, e3 = s0 + s4 - t3, e1 = s0 - s4 + t2, e2 = s0 - s4 - t2;
-        uint32_t o0 = times(x1, 11363) + times(x3, 9633) + times(x5, 6437) + times(x7, 2260);
-        uint32_t o1 = times(x1, 9633) + times(x3, -2259) + times(x5, -11362) + times(x7, -6436);
-        uint32_t o2 = times(x1, 6437) + times(x3, -11362) + times(x5, 2261) + times(x7, 9633);
-        uint32_t o3 = times(x1, 2260) + times(x3, -6436) + times(x5, 9633) + times(x7, -11363);
-        out[0][i] = (int32_t)(e0 + o0);
-        out[7][i] = (int32_t)(e0 - o0);
-        out[1][i] = (int32_t)(e1 + o1);
-        out[6][i] = (int32_t)(e1 - o1);
-        out[2][i] = (int32_t)(e2 + o2);
-        out[5][i] = (int32_t)(e2 - o2);
-        out[3][i] = (int32_t)(e3 + o3);
-        out[4][i] = (int32_t)(e3 - o3);
+    const hr_u32x4 r = (hr_u32x4)hr_vec_set32((int32_t)round);
+
+    transform4((struct pairs){hr_vec_zip_low16(in[0], in[4]), hr_vec_zip_low16(in[2], in[6]),
+                              hr_vec_zip_low16(in[1], in[3]), hr_vec_zip_low16(in[5], in[7])}, r, low);
+    transform4((struct pairs){hr_vec_zip_high16(in[0], in[4]), hr_vec_zip_high16(in[2], in[6]),
+                              hr_vec_zip_high16(in[1], in[3]), hr_vec_zip_high16(in[5], in[7])}, r, high);
+}
+
+/* Bits 11 to 26: modulo 2^16, not saturated. */
+INLINE hr_i32x4 narrow_first(hr_u32x4 v)
+{
+    return (hr_i32x4)(v << 5) >> 16;
+}
+
+INLINE void transpose(const hr_i16x8 in[8], hr_i16x8 out[8])
+{
+    hr_i32x4 pairs[8], fours[8];
+
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = (hr_i32x4)hr_vec_zip_low16(in[i], in[i + 1]);
+        pairs[i + 1] = (hr_i32x4)hr_vec_zip_high16(in[i], in[i + 1]);
     }
+    for (int i = 0; i < 8; i += 4)
+        for (int half = 0; half < 2; half++) {
+            fours[i + 2 * half] = hr_vec_zip_low32(pairs[i + half], pairs[i + 2 + half]);
+            fours[i + 2 * half + 1] = hr_vec_zip_high32(pairs[i + half], pairs[i + 2 + half]);
+        }
+    for (int i = 0; i < 4; i++) {
+        out[2 * i] = (hr_i16x8)hr_vec_zip_low64((hr_i64x2)fours[i], (hr_i64x2)fours[4 + i]);
+        out[2 * i + 1] = (hr_i16x8)hr_vec_zip_high64((hr_i64x2)fours[i], (hr_i64x2)fours[4 + i]);
+    }
+}
+
+INLINE void store_rows(hr_i32x4 two, uint8_t *out, size_t stride)
+{
+    hr_i64x2 v = (hr_i64x2)two;
+
+    memcpy(out, &v[0], 8);
+    memcpy(out + stride, &v[1], 8);
+}
+
+/* Columns a and b of the block, as bytes. */
+INLINE hr_u8x16 two_columns(const hr_u32x4 low[8], const hr_u32x4 high[8], int a, int b)
+{
+    return hr_vec_pack16(hr_vec_pack32((hr_i32x4)low[a] >> 18, (hr_i32x4)high[a] >> 18),
+                         hr_vec_pack32((hr_i32x4)low[b] >> 18, (hr_i32x4)high[b] >> 18));
+}
+
+static void store_block(const hr_u32x4 low[8], const hr_u32x4 high[8], uint8_t *out, size_t stride)
+{
+    hr_u8x16 c04 = two_columns(low, high, 0, 4), c15 = two_columns(low, high, 1, 5);
+    hr_u8x16 c26 = two_columns(low, high, 2, 6), c37 = two_columns(low, high, 3, 7);
+    hr_i16x8 c01 = (hr_i16x8)hr_vec_zip_low8(c04, c15), c23 = (hr_i16x8)hr_vec_zip_low8(c26, c37);
+    hr_i16x8 c45 = (hr_i16x8)hr_vec_zip_high8(c04, c15), c67 = (hr_i16x8)hr_vec_zip_high8(c26, c37);
+    hr_i32x4 left = (hr_i32x4)hr_vec_zip_low16(c01, c23), right = (hr_i32x4)hr_vec_zip_low16(c45, c67);
+
+    store_rows(hr_vec_zip_low32(left, right), out, stride);
+    store_rows(hr_vec_zip_high32(left, right), out + 2 * stride, stride);
+    left = (hr_i32x4)hr_vec_zip_high16(c01, c23);
+    right = (hr_i32x4)hr_vec_zip_high16(c45, c67);
+    store_rows(hr_vec_zip_low32(left, right), out + 4 * stride, stride);
+    store_rows(hr_vec_zip_high32(left, right), out + 6 * stride, stride);
+}
+
+static void inverse(const int16_t *block, uint8_t *out, size_t stride)
+{
+    hr_u32x4 low[8], high[8];
+    hr_i16x8 rows[8], lines[8];
+
+    for (int k = 0; k < 8; k++)
+        rows[k] = (hr_i16x8)hr_vec_load(block + 8 * k);
+    transform(rows, 1 << 10, low, high);
+    for (int k = 0; k < 8; k++)
+        rows[k] = hr_vec_pack32(narrow_first(low[k]), narrow_first(high[k]));
+    transpose(rows, lines);
+    transform(lines, (1 << 17) + (128 << 18), low, high);
+    store_block(low, high, out, stride);
 }
 
 static inline uint8_t clamp(int v)
 {
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
-}
-
-static void inverse(const int16_t *block, uint8_t *out, size_t stride)
-{
-    int32_t wide[8][8];
-    int16_t lines[64];
-
-    transform(block, 1 << 10, wide);
-    for (int k = 0; k < 8; k++)
-        for (int i = 0; i < 8; i++)
-            lines[8 * k + i] = (int16_t)(wide[i][k] >> 11);
-    transform(lines, (1 << 17) + (128 << 18), wide);
-    for (int row = 0; row < 8; row++)
-        for (int column = 0; column < 8; column++)
-            out[row * stride + (size_t)column] = clamp(wide[column][row] >> 18);
 }
 
 /* Only a DC: both passes come down to one rounding. */
@@ -140,24 +213,86 @@ static void both(const uint8_t *near, const uint8_t *far, uint32_t count, uint8_
     }
 }
 
-/* ITU-R BT.601 as JFIF has it, in 16-bit fixed point rounded as libjpeg's tables are. */
+/* Two pixels of r, g, b, 0 in 64 bits to six bytes; the two after them are written too. */
+INLINE void store_pixels(hr_i16x8 four, uint8_t *rgb)
+{
+    const int64_t first = 0xffffff, second = 0xffffff000000;
+    hr_i64x2 v = (hr_i64x2)four;
+
+    v = (v & (hr_i64x2){first, first}) | (v >> 8 & (hr_i64x2){second, second});
+    memcpy(rgb, &v[0], 8);
+    memcpy(rgb + 6, &v[1], 8);
+}
+
+/* 48 bytes, and two after them. */
+INLINE void store_16_pixels(hr_u8x16 r, hr_u8x16 g, hr_u8x16 b, uint8_t *rgb)
+{
+    hr_i16x8 rg = (hr_i16x8)hr_vec_zip_low8(r, g), blue = hr_vec_widen_low8(b);
+
+    store_pixels(hr_vec_zip_low16(rg, blue), rgb);
+    store_pixels(hr_vec_zip_high16(rg, blue), rgb + 12);
+    rg = (hr_i16x8)hr_vec_zip_high8(r, g);
+    blue = hr_vec_widen_high8(b);
+    store_pixels(hr_vec_zip_low16(rg, blue), rgb + 24);
+    store_pixels(hr_vec_zip_high16(rg, blue), rgb + 36);
+}
+
+/* (factor v + 2^15) >> 16. */
+INLINE hr_i16x8 part(hr_i16x8 v, int16_t factor)
+{
+    hr_i16x8 f = hr_vec_set16(factor);
+
+    return hr_vec_mulhi_i16(v, f) + (hr_i16x8)((hr_u16x8)(v * f) >> 15);
+}
+
+struct rgb {
+    hr_i16x8 r, g, b;
+};
+
+/* ITU-R BT.601 as JFIF has it, in 16-bit fixed point rounded as libjpeg's tables are: red 91881 v, green
+ * -22554 u - 46802 v, blue 116130 u; multiples of 2^16 need no product. */
+INLINE struct rgb convert(hr_i16x8 y, hr_i16x8 u, hr_i16x8 v)
+{
+    const hr_u32x4 half = (hr_u32x4)hr_vec_set32(32768);
+    hr_u32x4 low = multiply(hr_vec_zip_low16(u, v), -22554, 65536 - 46802) + half;
+    hr_u32x4 high = multiply(hr_vec_zip_high16(u, v), -22554, 65536 - 46802) + half;
+
+    return (struct rgb){
+        .r = y + v + part(v, 91881 - 65536),
+        .g = y - v + hr_vec_pack32((hr_i32x4)low >> 16, (hr_i32x4)high >> 16),
+        .b = y + u + u + part(u, 116130 - 131072),
+    };
+}
+
+INLINE void convert_16(hr_u8x16 y, hr_u8x16 cb, hr_u8x16 cr, uint8_t *rgb)
+{
+    const hr_i16x8 centre = hr_vec_set16(128);
+    struct rgb low = convert(hr_vec_widen_low8(y), hr_vec_widen_low8(cb) - centre, hr_vec_widen_low8(cr) - centre);
+    struct rgb high = convert(hr_vec_widen_high8(y), hr_vec_widen_high8(cb) - centre, hr_vec_widen_high8(cr) - centre);
+
+    store_16_pixels(hr_vec_pack16(low.r, high.r), hr_vec_pack16(low.g, high.g), hr_vec_pack16(low.b, high.b), rgb);
+}
+
 static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
 {
-    for (uint32_t x = 0; x < count; x++, rgb += 3) {
-        int u = cb[x] - 128, v = cr[x] - 128;
-        rgb[0] = clamp(y[x] + ((91881 * v + 32768) >> 16));
-        rgb[1] = clamp(y[x] + ((-22554 * u - 46802 * v + 32768) >> 16));
-        rgb[2] = clamp(y[x] + ((116130 * u + 32768) >> 16));
-    }
+    uint8_t last[64];
+    uint32_t x = 0;
+
+    for (; count - x > 16; x += 16)
+        convert_16(hr_vec_load(y + x), hr_vec_load(cb + x), hr_vec_load(cr + x), rgb + 3 * (size_t)x);
+    convert_16(hr_vec_load(y + x), hr_vec_load(cb + x), hr_vec_load(cr + x), last);
+    memcpy(rgb + 3 * (size_t)x, last, 3 * (size_t)(count - x));
 }
 
 static void interleave(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb)
 {
-    for (uint32_t x = 0; x < count; x++, rgb += 3) {
-        rgb[0] = r[x];
-        rgb[1] = g[x];
-        rgb[2] = b[x];
-    }
+    uint8_t last[64];
+    uint32_t x = 0;
+
+    for (; count - x > 16; x += 16)
+        store_16_pixels(hr_vec_load(r + x), hr_vec_load(g + x), hr_vec_load(b + x), rgb + 3 * (size_t)x);
+    store_16_pixels(hr_vec_load(r + x), hr_vec_load(g + x), hr_vec_load(b + x), last);
+    memcpy(rgb + 3 * (size_t)x, last, 3 * (size_t)(count - x));
 }
 
 const struct rj_variant rj_variant_c = {

@@ -140,6 +140,22 @@ HR_VEC_INLINE hr_i32x4 hr_vec_madd(hr_i16x8 a, hr_i16x8 b)
 }
 
 /* High 16 bits of the products. */
+HR_VEC_INLINE hr_i16x8 hr_vec_mulhi_i16(hr_i16x8 a, hr_i16x8 b)
+{
+#if defined(HR_VEC_SSE2)
+    return (hr_i16x8)_mm_mulhi_epi16((__m128i)a, (__m128i)b);
+#elif defined(HR_VEC_NEON)
+    int32x4_t low = vmull_s16(vget_low_s16((int16x8_t)a), vget_low_s16((int16x8_t)b));
+    int32x4_t high = vmull_high_s16((int16x8_t)a, (int16x8_t)b);
+    return (hr_i16x8)vuzp2q_s16(vreinterpretq_s16_s32(low), vreinterpretq_s16_s32(high));
+#else
+    hr_i16x8 v;
+    for (int i = 0; i < 8; i++)
+        v[i] = (int16_t)(a[i] * b[i] >> 16);
+    return v;
+#endif
+}
+
 HR_VEC_INLINE hr_u16x8 hr_vec_mulhi_u16(hr_u16x8 a, hr_u16x8 b)
 {
 #if defined(HR_VEC_SSE2)

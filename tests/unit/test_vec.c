@@ -43,13 +43,16 @@ static void test_products(void **state)
     for (int n = 0; n < ROUNDS; n++) {
         hr_i16x8 a = random_words(&rng), b = random_words(&rng);
         hr_i32x4 pairs = hr_vec_madd(a, b);
+        hr_i16x8 signed_high = hr_vec_mulhi_i16(a, b);
         hr_u16x8 high = hr_vec_mulhi_u16((hr_u16x8)a, (hr_u16x8)b);
         for (int i = 0; i < 4; i++) {
             int64_t want = (int64_t)a[2 * i] * b[2 * i] + (int64_t)a[2 * i + 1] * b[2 * i + 1];
             assert_int_equal((uint32_t)pairs[i], (uint32_t)want);
         }
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < 8; i++) {
             assert_int_equal(high[i], (uint64_t)(uint16_t)a[i] * (uint16_t)b[i] / 65536);
+            assert_int_equal(signed_high[i], ((int64_t)a[i] * b[i] + ((int64_t)1 << 32)) / 65536 - 65536);
+        }
     }
 }
 
