@@ -92,7 +92,7 @@ void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_H
 
 bool hr_rjpeg_sniff(const uint8_t *bytes, size_t count)
 {
-    return count >= HR_RJPEG_HEADER_BYTES && !memcmp(bytes, RJ_MAGIC, 4);
+    return count >= HR_RJPEG_HEADER_BYTES && !memcmp(bytes, RJ_MAGIC, 3) && (bytes[3] == '1' || bytes[3] == '2');
 }
 
 static void load_header(const uint8_t *p, struct hr_rjpeg_info *info)

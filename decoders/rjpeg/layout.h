@@ -5,7 +5,7 @@
 
 #include "rjpeg/rjpeg.h"
 
-#define RJ_MAGIC "HRJ1"
+#define RJ_MAGIC "HRJ2" /* HRJ1 is read as well: its values say less, but nothing else */
 
 enum {
     RJ_FLAG_WIDE_QUANTIZERS = 1, /* 16-bit entries */
@@ -16,6 +16,9 @@ enum {
     RJ_TILE_VALUES = RJ_TILE_BLOCKS * 63,
     RJ_TILE_WIDE = 1 << 12,       /* some eight values take all 64 bits */
     RJ_TILE_EXCEPTIONS = 1 << 13, /* values beyond +-127 lie at the tile's end */
+    RJ_TILE_LAST_SHIFT = 14,      /* 6 less this number: the bits of a `last` */
+    RJ_LAST_BITS = 6,
+    RJ_LAST_BITS_MIN = RJ_LAST_BITS - 3,
     /* head, last indices, DC differences, masks, widths, values, exceptions */
     RJ_TILE_MAX = 3 + 12 + 30 + 124 + 95 + 1 + RJ_TILE_VALUES + 2 * RJ_TILE_VALUES,
     /* However wrong a tile is, no decoder looks further than this from its first byte: values are
@@ -43,7 +46,13 @@ static inline uint32_t rj_tile_blocks(const struct hr_rjpeg_component *k, uint32
 
 static inline uint32_t rj_tile_min_bytes(uint32_t blocks)
 {
-    return 3 + (blocks * 6 + 7) / 8;
+    return 3 + (blocks * RJ_LAST_BITS_MIN + 7) / 8;
+}
+
+/* Bits of a `last` in a tile that begins with these two bytes. */
+static inline uint32_t rj_tile_last_bits(uint32_t tile_head)
+{
+    return RJ_LAST_BITS - (tile_head >> RJ_TILE_LAST_SHIFT);
 }
 
 /* Quantizer q of a head, in scan order, as 64 numbers in natural order. */

@@ -32,6 +32,7 @@ static struct {
     uint8_t pair_bits[64];
     uint8_t last_bits[64]; /* last -> mask bits that are stored */
     uint64_t last_even[64], last_odd[64];
+    uint64_t last_mask[4]; /* the head's two bits -> where pdep puts eight lasts */
     uint64_t dc_mask[16];
 } field;
 
@@ -47,6 +48,8 @@ static void make_field_tables(void)
         field.last_even[i] = i ? 1ull << i : 0;
         field.last_odd[i] = i ? 1ull << (63 - i) : 0;
     }
+    for (unsigned i = 0; i < 4; i++)
+        field.last_mask[i] = 0x0101010101010101ull * ((1u << rj_tile_last_bits(i << RJ_TILE_LAST_SHIFT)) - 1);
     for (unsigned w = 0; w < 16; w++)
         field.dc_mask[w] = ((1ull << w) - 1) * 0x0001000100010001ull;
 }
@@ -86,14 +89,15 @@ INLINE __m128i sum_differences(const uint8_t *p, unsigned width)
 
 INLINE const uint8_t *parse_head(struct tile *t, const struct rj_job *job)
 {
-    const uint64_t sixes = 0x3f3f3f3f3f3f3f3full;
     const uint8_t *p = job->bytes;
-    unsigned blocks = job->blocks, width0 = p[2] & 15, width1 = p[2] >> 4;
-    uint64_t low = _pdep_u64(load64(p + 3), sixes), high = _pdep_u64(load64(p + 9), sixes);
+    unsigned blocks = job->blocks, width0 = p[2] & 15, width1 = p[2] >> 4, head = hr_load_le16(p);
+    unsigned last_bits = rj_tile_last_bits(head);
+    uint64_t lasts = field.last_mask[head >> RJ_TILE_LAST_SHIFT];
+    uint64_t low = _pdep_u64(load64(p + 3), lasts), high = _pdep_u64(load64(p + 3 + last_bits), lasts);
 
     t->bytes = p;
     t->size = job->size;
-    t->head = hr_load_le16(p);
+    t->head = head;
     t->exception = 0;
     if (blocks < RJ_TILE_BLOCKS) {
         low = _bzhi_u64(low, blocks < 8 ? 8 * blocks : 64);
@@ -102,7 +106,7 @@ INLINE const uint8_t *parse_head(struct tile *t, const struct rj_job *job)
     memcpy(t->last, &low, 8);
     memcpy(t->last + 8, &high, 8);
 
-    p += 3 + (blocks * 6 + 7) / 8;
+    p += 3 + (blocks * last_bits + 7) / 8;
     __m128i dc0 = sum_differences(p, width0), dc1 = sum_differences(p + width0, width1);
     dc0 = _mm_add_epi16(dc0, _mm_set1_epi16((int16_t)((int32_t)(t->head << 20) >> 20)));
     dc1 = _mm_add_epi16(dc1, _mm_shuffle_epi8(dc0, _mm_set1_epi16(0x0f0e)));

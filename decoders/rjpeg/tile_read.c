@@ -37,10 +37,10 @@ static void read_dc(struct rj_tile *t, size_t byte)
 
 static size_t read_masks(struct rj_tile *t, size_t bit)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, last_bits = rj_tile_last_bits(t->head);
 
     for (uint32_t i = 0; i < t->blocks; i++) {
-        unsigned last = (unsigned)peek(t->bytes + 3, 6 * i) & 63;
+        unsigned last = (unsigned)peek(t->bytes + 3, last_bits * i) & ((1u << last_bits) - 1);
         t->first[i] = (uint16_t)count;
         t->mask[i] = 0;
         if (!last)
@@ -58,13 +58,14 @@ static size_t read_masks(struct rj_tile *t, size_t bit)
 
 bool rj_tile_open(struct rj_tile *t, const uint8_t *bytes, uint32_t size, uint32_t blocks)
 {
-    size_t dc_byte = 3 + (blocks * 6 + 7) / 8;
+    size_t dc_byte;
 
     t->bytes = bytes;
     t->size = size;
     t->blocks = blocks;
     t->head = hr_load_le16(bytes);
     t->exception = 0;
+    dc_byte = 3 + (blocks * rj_tile_last_bits(t->head) + 7) / 8;
     read_dc(t, dc_byte);
     t->width_bit = read_masks(t, 8 * (dc_byte + (bytes[2] & 15) + (bytes[2] >> 4)));
     t->value_bit = (t->width_bit + (t->value_count + 7) / 8 * 6 + 3) & ~(size_t)3;

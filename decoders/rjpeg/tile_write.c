@@ -68,16 +68,23 @@ static bool put_dc_differences(struct writer *w)
     return true;
 }
 
-static void find_last(struct writer *w)
+/* Returns how many bits fewer than six each takes. */
+static unsigned put_last(struct writer *w)
 {
+    unsigned all = 0, width;
+
     for (uint32_t i = 0; i < w->count; i++) {
         unsigned j = 63;
         while (j && !w->coef[i][rj_natural_order[j]])
             j--;
         w->last[i] = j;
-        put(&w->bits, j, 6);
+        all |= j;
     }
+    width = width_of(all) > RJ_LAST_BITS_MIN ? width_of(all) : RJ_LAST_BITS_MIN;
+    for (uint32_t i = 0; i < w->count; i++)
+        put(&w->bits, w->last[i], width);
     pad_to_byte(&w->bits);
+    return RJ_LAST_BITS - width;
 }
 
 static void add_value(struct writer *w, int v)
@@ -132,7 +139,7 @@ size_t rj_tile_write(const int16_t (*coef)[64], uint32_t count, uint8_t *out)
     struct writer w = {.bits = {.out = out, .bytes = 3}, .coef = coef, .count = count};
     uint32_t head = (uint32_t)coef[0][0] & 0xfff;
 
-    find_last(&w);
+    head |= put_last(&w) << RJ_TILE_LAST_SHIFT;
     if (!put_dc_differences(&w))
         return 0;
     for (uint32_t i = 0; i < count; i++)

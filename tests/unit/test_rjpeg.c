@@ -414,6 +414,40 @@ static void bytes_after_the_picture_are_kept(void **state)
     hr_free(jpeg.data);
 }
 
+/* Made by the encoder of format 1, before `last` had other widths than six bits. */
+static void values_of_the_first_format_are_read(void **state)
+{
+    const char *root = getenv("HR_SOURCE_ROOT");
+    struct hr_buf restored = {0};
+    struct bytes jpeg, value;
+    struct hr_rng rng;
+    char path[2][1024];
+    void *data[2];
+
+    if (!root) {
+        print_message("# HR_SOURCE_ROOT does not say where tests/data is\n");
+        skip();
+    }
+    snprintf(path[0], sizeof(path[0]), "%s/tests/data/first-format.jpg", root);
+    snprintf(path[1], sizeof(path[1]), "%s/tests/data/first-format.hrj", root);
+    assert_int_equal(hr_fd_read_file(path[0], 1 << 20, &data[0], &jpeg.count, NULL), 0);
+    assert_int_equal(hr_fd_read_file(path[1], 1 << 20, &data[1], &value.count, NULL), 0);
+    jpeg.data = data[0];
+    value.data = data[1];
+    assert_int_equal(value.data[3], '1');
+    assert_int_equal(hr_rjpeg_restore(value.data, value.count, &restored, NULL), 0);
+    assert_int_equal(restored.used, jpeg.count);
+    assert_memory_equal(restored.data, jpeg.data, jpeg.count);
+
+    random_init(&rng, 12);
+    check_pixels(jpeg, &(struct hr_buf){.data = value.data, .used = value.count}, 20, &rng);
+    value.data[3] = '3';
+    assert_int_equal(hr_rjpeg_restore(value.data, value.count, &restored, NULL), HR_E_FORMAT);
+    hr_buf_finish(&restored);
+    hr_free(jpeg.data);
+    hr_free(value.data);
+}
+
 static void luma_alone(void **state)
 {
     struct hr_rng rng;
@@ -575,6 +609,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wide_quantizers),
         cmocka_unit_test(other_kinds_are_refused_with_a_reason),
         cmocka_unit_test(bytes_after_the_picture_are_kept),
+        cmocka_unit_test(values_of_the_first_format_are_read),
         cmocka_unit_test(luma_alone),
         cmocka_unit_test(damage_does_no_harm),
         cmocka_unit_test(photographs),
