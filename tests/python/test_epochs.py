@@ -1,6 +1,7 @@
 """Order, ends and checkpoints as a trainer sees them: the real sidecar through the Python client."""
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -328,3 +329,30 @@ def test_what_does_not_change_the_values_does_not_change_the_plan(run):
     for more in ({"slots": 2}, {"workers": 1}, {"reader": "preadv"}):
         with headrace.Loader({**keys, **more}, state=states[6]) as loader:
             assert feed.take(loader, 3) == rows[6:9]
+
+
+@pytest.mark.parametrize("kind", ["repeats", "weights"])
+def test_a_state_far_out_loads_at_once(kind):
+    """Step 10^6 of an epoch of 10^9 samples: nothing is walked or counted on the way there."""
+    big, small = str(feed.synth("text", 1000)), str(feed.synth("text", 10))
+    dataset = ([{"path": big, "repeats": 10**6}] if kind == "repeats" else
+               [{"path": small, "weight": 0.1}, {"path": big, "weight": 3.14}])
+    keys = {"dataset": dataset, "batch": 100, "fields": {"text": None}}
+    if kind == "weights":
+        keys["stop"] = {"steps": 10**7}
+    with headrace.Loader(keys) as loader:
+        assert len(loader) == 10**7
+        state = {**next(iter(loader)).state, "step": 10**6, "samples": 10**8}
+        times, first = [], []
+        for i in range(9):
+            loader.load_state_dict({**state, "step": 17 * i})
+            next(iter(loader))
+            begin = time.monotonic()
+            loader.load_state_dict({**state, "step": 10**6 + i})
+            times.append(time.monotonic() - begin)
+            batch = next(iter(loader))
+            first.append(time.monotonic() - begin)
+            assert batch.step == 10**6 + i and loader.state_dict()["samples"] == 10**8 + 100
+    print(f"{kind}: a state at step 10^6 loads in {sorted(times)[4] * 1e3:.2f} ms, its first batch is there after "
+          f"{sorted(first)[4] * 1e3:.2f} ms")
+    assert min(times) < 0.01  # by far, on a quiet machine
