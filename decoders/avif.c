@@ -284,7 +284,18 @@ static enum hr_media_format sniff(const uint8_t *b, size_t n)
     return HR_MEDIA_UNKNOWN;
 }
 
-static const struct hr_image_decoder image = {.create = create, .destroy = destroy, .decode = decode};
+static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
+{
+    struct hr_heif heif;
+    int ret = hr_heif_open(bytes, count, &heif, err);
+
+    profile->bytes = ret < 0 ? NULL : heif.icc.b;
+    profile->count = ret < 0 ? 0 : heif.icc.n;
+    return ret;
+}
+
+static const struct hr_image_decoder image = {
+    .create = create, .destroy = destroy, .decode = decode, .profile = find_profile};
 
 const struct hr_decoder hr_decoder_avif = {
     .name = "avif",

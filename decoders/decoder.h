@@ -31,10 +31,20 @@ struct hr_image_request {
      * ceil(picture_w / shrink) x ceil(picture_h / shrink). */
     uint32_t shrink;
     uint32_t x, y, w, h; /* inside the stored (not oriented) picture at 1/shrink */
-    uint32_t channels;   /* 1: gray, 3: RGB */
+    uint32_t channels;   /* 1: gray, 3: RGB, 4: the samples of a CMYK JPEG as they are */
     /* row: w * channels bytes, readable 64 past the end. False = no more rows are needed. */
     bool (*push)(void *user, const uint8_t *row);
     void *user;
+};
+
+/* A picture's ICC profile: in the value itself, or in room, which is the caller's scratch. */
+struct hr_profile {
+    const uint8_t *bytes; /* NULL: there is none */
+    size_t count;
+    uint8_t *room;
+    size_t room_bytes;
+    uint8_t *around; /* likewise, for the markers of a repacked JPEG */
+    size_t around_bytes;
 };
 
 struct hr_image_decoder {
@@ -42,6 +52,8 @@ struct hr_image_decoder {
     int (*create)(uint32_t max_width, void **state);
     void (*destroy)(void *state);
     int (*decode)(void *state, const struct hr_image_request *request, struct hr_error *err);
+    /* NULL: pictures of this kind have none. 0, also where there is none in this one. */
+    int (*profile)(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err);
 };
 
 struct hr_decoder {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, ENTRY_BYTES = 12 };
+enum { TAG_ORIENTATION = 0x0112, TYPE_BYTE = 1, TYPE_SHORT = 3, TYPE_UNDEFINED = 7, ENTRY_BYTES = 12 };
 
 static uint32_t load16(const uint8_t *p, bool big)
 {
@@ -58,4 +58,18 @@ uint32_t hr_tiff_tag(const uint8_t *tiff, size_t count, uint32_t tag)
     if (!e)
         return 0;
     return load16(e + 2, big) == TYPE_SHORT ? load16(e + 8, big) : load32(e + 8, big);
+}
+
+const uint8_t *hr_tiff_bytes(const uint8_t *tiff, size_t count, uint32_t tag, size_t *bytes)
+{
+    bool big = false;
+    const uint8_t *e = find_tag(tiff, count, tag, &big);
+
+    if (!e || (load16(e + 2, big) != TYPE_BYTE && load16(e + 2, big) != TYPE_UNDEFINED))
+        return NULL;
+    size_t n = load32(e + 4, big), off = load32(e + 8, big);
+    if (n <= 4 || off > count || n > count - off)
+        return NULL;
+    *bytes = n;
+    return tiff + off;
 }

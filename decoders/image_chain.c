@@ -1,20 +1,23 @@
 /* Image fields: the chain of one picture from stored bytes to output. Options beside the ops:
- * channels (rgb, gray), exif (apply, ignore), scaled_decode (never, auto). */
+ * channels (rgb, gray), exif (apply, ignore), icc (ignore, srgb), scaled_decode (never, auto). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "decoders/decoder.h"
+#include "decoders/icc.h"
 #include "decoders/ops/op.h"
 #include "decoders/output.h"
+#include "decoders/pixels.h"
+#include "decoders/scratch.h"
 #include "decoders/sink.h"
 
 struct image_chain {
     struct hr_chain base; /* first */
     struct hr_op_chain ops;
     struct hr_image_target target; /* dst unset */
-    bool apply_exif, scaled;
+    bool apply_exif, scaled, managed;
     uint32_t max_width;
 };
 
@@ -24,15 +27,23 @@ struct image_context {
     void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
     void *repacked;               /* state of hr_repacked_jpeg_decoder, likewise */
     uint32_t max_width;
+    /* icc: srgb */
+    struct hr_icc *icc;
+    struct hr_profile profile;
+    uint8_t *row; /* as it comes out of a transform */
+    size_t row_room;
 };
 
+enum { ROW_PAD = 64 };
+
 struct options {
-    int channels, exif, scaled_decode;
+    int channels, exif, scaled_decode, icc;
 };
 
 static const char *const channel_words[] = {"rgb", "gray", NULL};
 static const char *const exif_words[] = {"apply", "ignore", NULL};
 static const char *const scaled_words[] = {"never", "auto", NULL};
+static const char *const icc_words[] = {"ignore", "srgb", NULL};
 
 static int read_options(const struct hr_call *call, struct options *o, struct hr_error *err)
 {
@@ -42,6 +53,7 @@ static int read_options(const struct hr_call *call, struct options *o, struct hr
         {.name = "exif", .type = HR_ARG_TYPE_ENUM, .out = &o->exif, .choices = exif_words},
         {.name = "scaled_decode", .type = HR_ARG_TYPE_ENUM, .out = &o->scaled_decode,
          .choices = scaled_words},
+        {.name = "icc", .type = HR_ARG_TYPE_ENUM, .out = &o->icc, .choices = icc_words},
     };
 
     return call ? hr_args_read(call, specs, HR_ARRAY_SIZE(specs), err) : 0;
@@ -111,8 +123,9 @@ static int describe(struct image_chain *chain)
 
     hr_buf_addf(&text, "image ops[");
     hr_op_chain_describe(&chain->ops, &text);
-    hr_buf_addf(&text, "] exif=%s scaled_decode=%s channels=%u output{%s %s%s}",
-                exif_words[!chain->apply_exif], scaled_words[chain->scaled], t->channels,
+    hr_buf_addf(&text, "] exif=%s scaled_decode=%s%s channels=%u output{%s %s%s}",
+                exif_words[!chain->apply_exif], scaled_words[chain->scaled],
+                chain->managed ? " icc=srgb" : "", t->channels,
                 hr_dtype_name(t->dtype), hr_layout_name(out->layout), out->ragged ? " ragged" : "");
     if (!hr_buf_failed(&text))
         chain->base.description = hr_strdup(hr_buf_str(&text));
@@ -148,6 +161,7 @@ static int fill_chain(struct image_chain *chain, const struct hr_chain_spec *spe
     chain->target.planar = output.layout == HR_LAYOUT_NCHW;
     chain->apply_exif = options.exif == 0;
     chain->scaled = options.scaled_decode == 1;
+    chain->managed = options.icc == 1;
     chain->max_width = spec->max_width;
     ret = check_shape(spec, chain, &output, err);
     if (ret == 0)
@@ -220,6 +234,10 @@ static void context_destroy(struct hr_context *base)
             hr_decoder_at(i)->image->destroy(context->states[i]);
     hr_repacked_jpeg_decoder.destroy(context->repacked);
     hr_image_sink_destroy(context->sink);
+    hr_icc_destroy(context->icc);
+    hr_free(context->profile.room);
+    hr_free(context->profile.around);
+    hr_free(context->row);
     hr_free(context);
 }
 
@@ -288,6 +306,8 @@ static int context_create(const struct hr_chain *base, struct hr_context **out,
     int ret = hr_image_sink_create(&context->sink);
     if (ret == 0)
         ret = state_of(context, &hr_decoder_jpeg, &state);
+    if (ret == 0 && chain->managed)
+        ret = hr_icc_create(&context->icc);
     if (ret < 0) {
         context_destroy(&context->base);
         return hr_fail(err, ret, "no memory for a decoder");
@@ -299,6 +319,52 @@ static int context_create(const struct hr_chain *base, struct hr_context **out,
 static bool push(void *user, const uint8_t *row)
 {
     return hr_image_sink_push(user, row);
+}
+
+/* ---- colour profiles ---- */
+
+/* Rows on their way through a transform. */
+struct managed {
+    struct image_context *context;
+    const struct hr_icc_transform *transform; /* NULL: none is needed */
+    uint32_t pixels, channels;
+};
+
+static bool push_managed(void *user, const uint8_t *row)
+{
+    const struct managed *m = user;
+    uint8_t *out = m->context->row;
+
+    hr_icc_row(m->transform, out, row, m->pixels);
+    if (m->channels == 1)
+        hr_pixels_rgb_to_gray(out, out, m->pixels);
+    return hr_image_sink_push(m->context->sink, out);
+}
+
+/* What kind of profile a picture can have: 1 gray, 3 RGB, 4 CMYK. */
+static uint32_t samples_of(const struct choice *choice, const struct hr_facts *facts)
+{
+    if (facts->channels == 4 && choice->image == hr_decoder_jpeg.image)
+        return 4;
+    return facts->channels == 1 || facts->channels == 2 ? 1 : 3;
+}
+
+static int find_transform(struct image_context *context, const struct choice *choice,
+                          const struct hr_facts *facts, const uint8_t *value, size_t value_bytes,
+                          struct managed *m, struct hr_error *err)
+{
+    struct hr_profile *profile = &context->profile;
+
+    if (!choice->image->profile)
+        return 0;
+    int ret = choice->image->profile(value, value_bytes, profile, err);
+    if (ret < 0 || !profile->bytes)
+        return ret;
+    ret = hr_icc_find(context->icc, profile->bytes, profile->count, samples_of(choice, facts), &m->transform, err);
+    if (ret == 0 && m->transform &&
+        hr_scratch_grow_bytes(&context->row, &context->row_room, (size_t)m->pixels * 3 + ROW_PAD) < 0)
+        ret = hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", m->pixels);
+    return ret;
 }
 
 static int decode(const struct hr_chain *base, struct hr_context *context_base,
@@ -327,6 +393,16 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
         .channels = target.channels, .push = push, .user = context->sink,
     };
+    struct managed managed = {.context = context, .pixels = region.w, .channels = target.channels};
+    if (chain->managed)
+        ret = find_transform(context, &choice, &plan->facts, value, value_bytes, &managed, err);
+    if (ret < 0)
+        return ret;
+    if (managed.transform) {
+        request.channels = hr_icc_channels(managed.transform);
+        request.push = push_managed;
+        request.user = &managed;
+    }
     ret = choice.image->decode(choice.state, &request, err);
     if (ret == 0 && !hr_image_sink_end(context->sink))
         return hr_fail(err, HR_E_DECODE, "the %s decoder gave too few rows", choice.name);

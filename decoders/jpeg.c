@@ -16,8 +16,8 @@
 
 #include "base/mem.h"
 #include "decoders/decoder.h"
-#include "decoders/exif.h"
 #include "decoders/jpeg_memory.h"
+#include "decoders/jpeg_segments.h"
 #include "decoders/pixels.h"
 
 enum {
@@ -305,7 +305,7 @@ static JDIMENSION crop_columns(struct jpeg_decompress_struct *c, JDIMENSION x, J
 
 static bool push_row(const struct jpeg_state *s, const struct hr_image_request *r, uint8_t *pixels)
 {
-    if (s->cinfo.output_components == 4)
+    if (s->cinfo.output_components == 4 && r->channels != 4)
         hr_pixels_cmyk_to_rgb(pixels, pixels, r->w);
     if (s->cinfo.output_components != 1 && r->channels == 1)
         hr_pixels_rgb_to_gray(pixels, pixels, r->w);
@@ -342,6 +342,8 @@ static int decode_box(struct jpeg_state *s, const struct hr_image_request *r)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
 
+    if (r->channels == 4 && !is_cmyk(c))
+        return hr_fail(s->err, HR_E_DECODE, "the JPEG has %d components, its record says 4", c->num_components);
     choose_output(c, r->channels, r->shrink);
     jpeg_start_decompress(c);
     HR_ASSERT(r->w && r->h && r->x + r->w <= c->output_width && r->y + r->h <= c->output_height);
@@ -374,26 +376,6 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
     return ret;
 }
 
-/* Walks the segments before the first scan for an EXIF block (APP1). */
-static uint32_t find_orientation(const uint8_t *b, size_t n)
-{
-    for (size_t i = 2; i + 4 <= n;) {
-        if (b[i] != 0xff)
-            return 0;
-        if (b[i + 1] == 0xff) {
-            i++;
-            continue;
-        }
-        size_t length = (size_t)b[i + 2] << 8 | b[i + 3];
-        if (b[i + 1] == 0xda || length < 2 || length > n - i - 2)
-            return 0;
-        if (b[i + 1] == 0xe1 && length >= 8 && memcmp(b + i + 4, "Exif\0\0", 6) == 0)
-            return hr_exif_orientation(b + i + 4, length - 2);
-        i += 2 + length;
-    }
-    return 0;
-}
-
 static bool verify_push(void *user, const uint8_t *row)
 {
     return true;
@@ -411,7 +393,7 @@ static int measure_header(struct jpeg_state *s, const uint8_t *bytes, size_t cou
     facts->height = s->cinfo.image_height;
     facts->channels = (uint32_t)s->cinfo.num_components;
     facts->bit_depth = 8;
-    facts->orientation = find_orientation(bytes, count);
+    facts->orientation = hr_jpeg_orientation(bytes, count);
     return 0;
 }
 
@@ -446,7 +428,7 @@ static enum hr_media_format sniff(const uint8_t *b, size_t n)
 }
 
 static const struct hr_image_decoder image = {
-    .create = create, .destroy = destroy, .decode = decode};
+    .create = create, .destroy = destroy, .decode = decode, .profile = hr_jpeg_profile};
 
 const struct hr_decoder hr_decoder_jpeg = {
     .name = "jpeg",

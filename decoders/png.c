@@ -216,8 +216,37 @@ static enum hr_media_format sniff(const uint8_t *b, size_t n)
     return n >= 8 && memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? HR_MEDIA_PNG : HR_MEDIA_UNKNOWN;
 }
 
+static int copy_profile(spng_ctx *ctx, struct hr_profile *profile, struct hr_error *err)
+{
+    struct spng_iccp iccp;
+    uint8_t intent;
+
+    if (spng_get_srgb(ctx, &intent) == 0 || spng_get_iccp(ctx, &iccp) != 0 || !iccp.profile_len)
+        return 0;
+    if (hr_scratch_grow_bytes(&profile->room, &profile->room_bytes, iccp.profile_len) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a colour profile");
+    memcpy(profile->room, iccp.profile, iccp.profile_len);
+    profile->bytes = profile->room;
+    profile->count = iccp.profile_len;
+    return 0;
+}
+
+static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
+{
+    struct spng_ihdr ihdr;
+    spng_ctx *ctx;
+    int ret = open_png(bytes, count, &ctx, &ihdr, err);
+
+    profile->bytes = NULL;
+    profile->count = 0;
+    if (ret == 0)
+        ret = copy_profile(ctx, profile, err);
+    spng_ctx_free(ctx);
+    return ret;
+}
+
 static const struct hr_image_decoder image = {
-    .create = create, .destroy = destroy, .decode = decode};
+    .create = create, .destroy = destroy, .decode = decode, .profile = find_profile};
 
 const struct hr_decoder hr_decoder_png = {
     .name = "png",

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
+#include "decoders/jpeg_segments.h"
 #include "decoders/pixels.h"
 #include "decoders/rjpeg/rjpeg.h"
 #include "decoders/scratch.h"
@@ -87,10 +88,25 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
     return hr_rjpeg_decode(r->codec, &view, &box, &sink, err);
 }
 
+/* The profile is in the original's markers, which are kept. */
+static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
+{
+    uint64_t need;
+    uint32_t head;
+    int ret = hr_rjpeg_around(bytes, count, NULL, &need, &head, err);
+
+    if (ret == 0 && hr_scratch_grow_bytes(&profile->around, &profile->around_bytes, need + 1) < 0)
+        ret = hr_fail(err, HR_E_NOMEM, "no memory for a JPEG's markers");
+    if (ret == 0)
+        ret = hr_rjpeg_around(bytes, count, profile->around, &need, &head, err);
+    return ret < 0 ? ret : hr_jpeg_profile(profile->around, head, profile, err);
+}
+
 const struct hr_image_decoder hr_repacked_jpeg_decoder = {
     .create = create,
     .destroy = destroy,
     .decode = decode,
+    .profile = find_profile,
 };
 
 int hr_media_repack(const uint8_t *bytes, size_t count, struct hr_buf *out, struct hr_buf *seek,

@@ -14,7 +14,7 @@
 
 enum { ROW_PAD = 64 };
 enum { TIFF_WIDTH = 256, TIFF_LENGTH = 257, TIFF_COMPRESSION = 259, TIFF_TILE_WIDTH = 322 };
-enum { TIFF_OLD_JPEG = 6, TIFF_JPEG = 7 };
+enum { TIFF_PROFILE = 34675, TIFF_OLD_JPEG = 6, TIFF_JPEG = 7 };
 
 struct still_state {
     AVPacket *packet;
@@ -443,8 +443,14 @@ static enum hr_media_format sniff_tiff(const uint8_t *b, size_t n)
     return little || big ? HR_MEDIA_TIFF : HR_MEDIA_UNKNOWN;
 }
 
+static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
+{
+    profile->bytes = sniff_tiff(bytes, count) ? hr_tiff_bytes(bytes, count, TIFF_PROFILE, &profile->count) : NULL;
+    return 0;
+}
+
 static const struct hr_image_decoder image = {
-    .create = create, .destroy = destroy, .decode = decode};
+    .create = create, .destroy = destroy, .decode = decode, .profile = find_profile};
 
 #define STILL(word, upper)                                                                         \
     const struct hr_decoder hr_decoder_##word = {.name = #word,                                    \

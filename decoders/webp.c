@@ -160,17 +160,31 @@ static int verify_all(const uint8_t *bytes, size_t count, const struct hr_facts 
     return ret;
 }
 
-/* The EXIF chunk comes after the pictures; chunks are padded to even sizes. */
-static uint32_t find_orientation(const uint8_t *b, size_t n)
+/* The body of a chunk (EXIF comes after the pictures); chunks are padded to even sizes. */
+static const uint8_t *find_chunk(const uint8_t *b, size_t n, const char *name, size_t *bytes)
 {
     for (size_t i = 12; i + 8 <= n;) {
-        size_t bytes = hr_load_le32(b + i + 4);
-        if (bytes > n - i - 8)
-            return 0;
-        if (memcmp(b + i, "EXIF", 4) == 0)
-            return hr_exif_orientation(b + i + 8, bytes);
-        i += 8 + bytes + (bytes & 1);
+        *bytes = hr_load_le32(b + i + 4);
+        if (*bytes > n - i - 8)
+            return NULL;
+        if (memcmp(b + i, name, 4) == 0)
+            return b + i + 8;
+        i += 8 + *bytes + (*bytes & 1);
     }
+    return NULL;
+}
+
+static uint32_t find_orientation(const uint8_t *b, size_t n)
+{
+    size_t bytes;
+    const uint8_t *exif = find_chunk(b, n, "EXIF", &bytes);
+
+    return exif ? hr_exif_orientation(exif, bytes) : 0;
+}
+
+static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
+{
+    profile->bytes = find_chunk(bytes, count, "ICCP", &profile->count);
     return 0;
 }
 
@@ -201,7 +215,7 @@ static enum hr_media_format sniff(const uint8_t *b, size_t n)
 }
 
 static const struct hr_image_decoder image = {
-    .create = create, .destroy = destroy, .decode = decode};
+    .create = create, .destroy = destroy, .decode = decode, .profile = find_profile};
 
 const struct hr_decoder hr_decoder_webp = {
     .name = "webp",

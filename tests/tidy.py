@@ -103,7 +103,7 @@ def test_what_the_build_needs_is_set_up_and_explained():
     """Packages of tools/setup are those of dependency() lines; what only tests need is apart."""
     package = {"libfyaml": "libfyaml-dev", "liburing": "liburing-dev", "libjpeg": "libjpeg-dev", "liblz4": "liblz4-dev",
                "spng": "libspng-dev", "libwebp": "libwebp-dev", "libwebpdemux": "libwebp-dev", "json-c": "libjson-c-dev",
-               "libprotobuf-c": "libprotobuf-c-dev", "cmocka": "libcmocka-dev"}
+               "libprotobuf-c": "libprotobuf-c-dev", "lcms2": "liblcms2-dev", "cmocka": "libcmocka-dev"}
     build, tests = re.findall(r'(?s)^(?:build|tests)="(.*?)"', (ROOT / "tools/setup").read_text(encoding="utf-8"), re.M)[:2]
     needed = {False: set(), True: set()}
     for f in FILES:

@@ -61,32 +61,66 @@ int rj_kept_add(struct hr_rjpeg_info *info, const uint8_t *head, const uint8_t *
     return 0;
 }
 
-int rj_kept_load(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t **kept,
+int rj_kept_bytes(const struct hr_rjpeg_info *info, uint64_t *bytes, struct hr_error *err)
+{
+    *bytes = (uint64_t)info->jpeg_head_bytes + info->jpeg_tail_bytes;
+    /* LZ4 packs at most 255 to 1, which bounds what a damaged header can claim. */
+    if (info->kept_bytes > LZ4_MAX_INPUT_SIZE || *bytes > LZ4_MAX_INPUT_SIZE ||
+        (info->kept_lz4 ? *bytes > 255ull * info->kept_bytes : *bytes != info->kept_bytes))
+        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged header");
+    return 0;
+}
+
+int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain,
                  struct hr_error *err)
 {
     const uint8_t *stored = packed + info->head_bytes + info->data_bytes;
     uint64_t bytes = (uint64_t)info->jpeg_head_bytes + info->jpeg_tail_bytes;
     struct dictionary dictionary;
 
-    /* LZ4 packs at most 255 to 1, which bounds what a damaged header can claim. */
-    if (info->kept_bytes > LZ4_MAX_INPUT_SIZE || bytes > LZ4_MAX_INPUT_SIZE ||
-        (info->kept_lz4 ? bytes > 255ull * info->kept_bytes : bytes != info->kept_bytes))
-        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged header");
+    if (!info->kept_lz4) {
+        memcpy(plain, stored, bytes);
+        return 0;
+    }
+    make_dictionary(info, packed, &dictionary);
+    int got = LZ4_decompress_safe_usingDict((const char *)stored, (char *)plain, (int)info->kept_bytes,
+                                            (int)bytes, (const char *)dictionary.bytes, dictionary.used);
+    if (got < 0 || (uint64_t)got != bytes)
+        return hr_fail(err, HR_E_DECODE, "repacked JPEG has damaged markers");
+    return 0;
+}
+
+int rj_kept_load(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t **kept,
+                 struct hr_error *err)
+{
+    uint64_t bytes;
+    int ret = rj_kept_bytes(info, &bytes, err);
+
+    if (ret < 0)
+        return ret;
     uint8_t *plain = hr_alloc(bytes + 1);
     if (!plain)
         return hr_fail(err, HR_E_NOMEM, "no memory to restore a JPEG");
-    if (info->kept_lz4) {
-        make_dictionary(info, packed, &dictionary);
-        int got = LZ4_decompress_safe_usingDict((const char *)stored, (char *)plain,
-                                                (int)info->kept_bytes, (int)bytes,
-                                                (const char *)dictionary.bytes, dictionary.used);
-        if (got < 0 || (uint64_t)got != bytes) {
-            hr_free(plain);
-            return hr_fail(err, HR_E_DECODE, "repacked JPEG has damaged markers");
-        }
-    } else {
-        memcpy(plain, stored, bytes);
-    }
-    *kept = plain;
-    return 0;
+    ret = rj_kept_read(info, packed, plain, err);
+    if (ret < 0)
+        hr_free(plain);
+    else
+        *kept = plain;
+    return ret;
+}
+
+int hr_rjpeg_around(const uint8_t *packed, size_t bytes, uint8_t *dst, uint64_t *dst_bytes,
+                    uint32_t *head_bytes, struct hr_error *err)
+{
+    struct hr_rjpeg_info info;
+    int ret = hr_rjpeg_info(packed, bytes, &info, err);
+
+    if (ret == 0 && bytes < info.value_bytes)
+        ret = hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
+    if (ret == 0)
+        ret = rj_kept_bytes(&info, dst_bytes, err);
+    if (ret == 0 && dst)
+        ret = rj_kept_read(&info, packed, dst, err);
+    *head_bytes = ret < 0 ? 0 : info.jpeg_head_bytes;
+    return ret;
 }

@@ -10,6 +10,12 @@
 int rj_kept_add(struct hr_rjpeg_info *info, const uint8_t *head, const uint8_t *jpeg_head,
                 const uint8_t *jpeg_tail, struct hr_buf *out, struct hr_error *err) HR_MUST_CHECK;
 
+/* How many bytes there are, before the scan and after it. HR_E_DECODE: more than can be. */
+int rj_kept_bytes(const struct hr_rjpeg_info *info, uint64_t *bytes, struct hr_error *err) HR_MUST_CHECK;
+/* Those bytes into plain, which has room for them. packed holds value_bytes bytes. */
+int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain,
+                 struct hr_error *err) HR_MUST_CHECK;
+
 /* The bytes before the scan and, right behind them, those after it; the caller frees *kept with
  * hr_free(). packed holds value_bytes bytes. */
 int rj_kept_load(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t **kept,

@@ -3,9 +3,11 @@
  *
  *   hr_image_tool FILE [--ops 'random_resized_crop size=224 scale=0.1,1; hflip p=1']
  *                      [--output 'dtype=f16 layout=nchw'] [--options 'exif=ignore']
- *                      [--seed N] [--epoch N] [--position N] [--measure | --verify | --plan-only N]
+ *                      [--seed N] [--epoch N] [--position N] [--repack]
+ *                      [--measure | --verify | --plan-only N]
  *
- * --measure and --verify print the facts instead; --plan-only prints the plans of N positions for a
+ * --repack stores the picture first as pack would. --measure and --verify print the facts instead;
+ * --plan-only prints the plans of N positions for a
  * picture of --size WxH. Exit 1 with {"error":…} when the library refuses. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -136,7 +138,7 @@ struct arguments {
     struct calls ops, output, options;
     uint64_t seed, epoch, position, plan_only;
     uint32_t width, height;
-    bool measure, verify;
+    bool measure, verify, repack;
 };
 
 static int parse_arguments(int argc, char **argv, struct arguments *a)
@@ -150,6 +152,10 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
         if (strcmp(argv[i], "--measure") == 0 || strcmp(argv[i], "--verify") == 0) {
             a->measure = true;
             a->verify = argv[i][2] == 'v';
+            continue;
+        }
+        if (strcmp(argv[i], "--repack") == 0) {
+            a->repack = true;
             continue;
         }
         if (!value)
@@ -191,7 +197,7 @@ static int print_plans(const struct arguments *a, const struct hr_chain *chain)
 }
 
 static int decode_to_stdout(const struct hr_chain *chain, const struct hr_sample_plan *plan,
-                            const uint8_t *value, size_t bytes)
+                            unsigned encoding, const uint8_t *value, size_t bytes)
 {
     void *dst[HR_CHAIN_MAX_OUTPUTS] = {hr_alloc_aligned(64, plan->bytes[0])};
     struct hr_context *context = NULL;
@@ -199,7 +205,7 @@ static int decode_to_stdout(const struct hr_chain *chain, const struct hr_sample
     int ret = hr_context_create(chain, &context, &err);
 
     if (ret == 0)
-        ret = hr_chain_decode(chain, context, plan, 0, value, bytes, dst, &err);
+        ret = hr_chain_decode(chain, context, plan, encoding, value, bytes, dst, &err);
     if (ret < 0)
         report(&err);
     else {
@@ -209,6 +215,27 @@ static int decode_to_stdout(const struct hr_chain *chain, const struct hr_sample
     hr_context_destroy(context);
     hr_free(dst[0]);
     return ret < 0;
+}
+
+/* The same from the value that pack would store. */
+static int decode_repacked(const struct hr_chain *chain, const struct hr_sample_plan *plan, const uint8_t *value,
+                           size_t bytes)
+{
+    struct hr_buf packed = {0}, seek = {0};
+    struct hr_error err;
+    int ret = hr_media_repack(value, bytes, &packed, &seek, &err);
+
+    hr_buf_finish(&seek);
+    if (ret < 0) {
+        hr_buf_finish(&packed);
+        return report(&err);
+    }
+    uint8_t *padded = hr_alloc_zero(1, packed.used + HR_CHAIN_PADDING);
+    memcpy(padded, packed.data, packed.used);
+    ret = decode_to_stdout(chain, plan, HR_ENCODING_REPACKED_JPEG, padded, packed.used);
+    hr_free(padded);
+    hr_buf_finish(&packed);
+    return ret;
 }
 
 static int run(const struct arguments *a, const struct hr_chain *chain, const uint8_t *value,
@@ -226,7 +253,8 @@ static int run(const struct arguments *a, const struct hr_chain *chain, const ui
     }
     if (hr_chain_plan(chain, &facts, bytes, a->seed, a->epoch, a->position, 0, &plan, &err) < 0)
         return report(&err);
-    return decode_to_stdout(chain, &plan, value, bytes);
+    return a->repack ? decode_repacked(chain, &plan, value, bytes)
+                     : decode_to_stdout(chain, &plan, HR_ENCODING_AS_IS, value, bytes);
 }
 
 static int with_file(const struct arguments *a, const struct hr_chain *chain)

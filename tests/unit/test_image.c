@@ -401,6 +401,8 @@ static void jpeg_tables_are_not_carried_over(void **state)
 static struct hr_arg size_arg = {.name = "size", .kind = HR_ARG_INT, .integer = 64, .number = 64};
 static struct hr_call crop_op = {.name = "random_resized_crop", .args = &size_arg, .arg_count = 1};
 static struct hr_call flip_op[2];
+static struct hr_arg icc_arg = {.name = "icc", .kind = HR_ARG_STR, .text = "srgb"};
+static struct hr_call icc_option = {.name = "options", .args = &icc_arg, .arg_count = 1};
 
 static struct hr_chain *make_chain(void)
 {
@@ -410,7 +412,7 @@ static struct hr_chain *make_chain(void)
     flip_op[0] = crop_op;
     flip_op[1] = (struct hr_call){.name = "hflip"};
     struct hr_chain_spec spec = {
-        .type = HR_FIELD_IMAGE, .field = "image", .ops = flip_op, .op_count = 2};
+        .type = HR_FIELD_IMAGE, .field = "image", .ops = flip_op, .op_count = 2, .options = &icc_option};
     assert_int_equal(hr_chain_create(&spec, &chain, &err), 0);
     return chain;
 }
@@ -422,7 +424,8 @@ static void damaged_bytes_give_pixels_or_a_sample_error(void **state)
         "open/img/J08-420-base.jpg", "open/img/J12-progressive.jpg", "open/img/P05-adam7.png",
         "open/img/P07-rgba.png", "open/img/W01b-lossless.webp", "open/img/J15-restart1.jpg",
         "open/img/J23b-bmp-named.jpg", "open/img/J24-gif-named.jpg", "open/img/J24b-tiff-named.jpg",
-        "fetched/img/I01-hopper.avif", "fetched/img/I01f-10bit.avif"};
+        "fetched/img/I01-hopper.avif", "fetched/img/I01f-10bit.avif",
+        "fetched/img/J30-icc.jpg"};
     struct hr_chain *chain = make_chain();
     struct hr_context *context;
     char path[1024], below[128];
