@@ -22,7 +22,9 @@ static const char *const type_names[] = {"a whole number", "a number", "text", "
 
 static enum hr_filter_type type_of(const struct hr_filter *f, const struct filter_operand *o)
 {
-    return o->name < 0 ? o->type : f->names[o->name].column.type;
+    if (o->name < 0)
+        return o->named ? HR_FILTER_INTEGER : o->type;
+    return f->names[o->name].column.type;
 }
 
 static bool is_lacking(const struct hr_filter *f, const struct filter_operand *o)
@@ -73,6 +75,8 @@ static int check_node(const struct hr_filter *f, const struct filter_node *node,
     switch (node->kind) {
     case FILTER_COMPARE:
         ret = check_pair(f, left, &node->right, err);
+        if (ret == 0 && node->op != OP_EQ && node->op != OP_NE && (left->named || node->right.named))
+            return hr_filter_fail(f, node->at, err, "names are equal or not, they have no order");
         if (ret == 0 && node->op != OP_EQ && node->op != OP_NE &&
             ((!is_lacking(f, left) && type_of(f, left) == HR_FILTER_BOOL) ||
              (!is_lacking(f, &node->right) && type_of(f, &node->right) == HR_FILTER_BOOL)))
@@ -100,6 +104,43 @@ static int check_node(const struct hr_filter *f, const struct filter_node *node,
     }
 }
 
+/* A text beside a column whose numbers have names stands for the number. */
+static int name_constant(const struct hr_filter *f, const struct hr_filter_columns *columns,
+                         const struct filter_operand *beside, struct filter_operand *o,
+                         struct hr_error *err)
+{
+    struct hr_error why = HR_ERROR_INIT;
+
+    o->named = false;
+    if (!columns->number_of || o->name >= 0 || o->type != HR_FILTER_TEXT || beside->name < 0 ||
+        is_lacking(f, beside) || type_of(f, beside) != HR_FILTER_INTEGER)
+        return 0;
+    o->number = (struct hr_filter_value){.present = true};
+    int ret = columns->number_of(columns->context, f->names[beside->name].column.id, o->value.text,
+                                 o->value.text_bytes, &o->number.integer, &why);
+    o->named = ret > 0;
+    if (ret >= 0)
+        return 0;
+    hr_filter_fail(f, o->at, err, "%s", why.text);
+    hr_error_hint(err, "%s", why.hint);
+    return ret;
+}
+
+static int name_constants(const struct hr_filter *f, const struct hr_filter_columns *columns,
+                          struct filter_node *node, struct hr_error *err)
+{
+    int ret = 0;
+
+    if (node->kind == FILTER_COMPARE) {
+        ret = name_constant(f, columns, &node->left, &node->right, err);
+        if (ret == 0)
+            ret = name_constant(f, columns, &node->right, &node->left, err);
+    }
+    for (int i = 0; node->kind == FILTER_IN && i < node->list_count && ret == 0; i++)
+        ret = name_constant(f, columns, &node->left, &node->list[i], err);
+    return ret;
+}
+
 int hr_filter_bind(struct hr_filter *f, const struct hr_filter_columns *columns,
                    struct hr_error *err)
 {
@@ -114,8 +155,10 @@ int hr_filter_bind(struct hr_filter *f, const struct hr_filter_columns *columns,
         }
         name->lacking = ret == HR_FILTER_LACKING;
     }
-    for (const struct filter_node *node = f->made; node; node = node->made_before) {
-        int ret = check_node(f, node, err);
+    for (struct filter_node *node = f->made; node; node = node->made_before) {
+        int ret = name_constants(f, columns, node, err);
+        if (ret == 0)
+            ret = check_node(f, node, err);
         if (ret < 0)
             return ret;
     }
@@ -135,7 +178,7 @@ static bool value_of(const struct question *q, const struct filter_operand *o,
                      struct hr_filter_value *value)
 {
     if (o->name < 0) {
-        *value = o->value;
+        *value = o->named ? o->number : o->value;
         return true;
     }
     const struct filter_name *name = &q->filter->names[o->name];
@@ -227,10 +270,13 @@ static bool is_in(const struct question *q, const struct filter_node *node)
 
     if (!value_of(q, &node->left, &value))
         return false;
-    for (int i = 0; i < node->list_count; i++)
-        if (order_of_values(type_of(q->filter, &node->left), &value, node->list[i].type,
-                            &node->list[i].value) == 0)
+    for (int i = 0; i < node->list_count; i++) {
+        struct hr_filter_value item;
+        if (value_of(q, &node->list[i], &item) &&
+            order_of_values(type_of(q->filter, &node->left), &value,
+                            type_of(q->filter, &node->list[i]), &item) == 0)
             return true;
+    }
     return false;
 }
 

@@ -44,6 +44,10 @@ struct hr_filter_columns {
     /* HR_FILTER_FOUND; HR_FILTER_LACKING when no record can have it; or HR_E_CONFIG with the reason. */
     int (*find)(void *context, const char *name, struct hr_filter_column *out, struct hr_error *err);
     void (*get)(void *context, uint32_t id, uint64_t record, struct hr_filter_value *out);
+    /* The number that a text stands for in an INTEGER column whose numbers have names: 1 and *out; 0 when
+     * they have none; or HR_E_CONFIG with the reason. NULL = no column has any. */
+    int (*number_of)(void *context, uint32_t id, const char *text, uint32_t text_bytes, int64_t *out,
+                     struct hr_error *err);
 };
 
 struct hr_filter;

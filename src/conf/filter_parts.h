@@ -24,6 +24,8 @@ struct filter_operand {
     enum hr_filter_type type;
     struct hr_filter_value value; /* constant */
     size_t at;                    /* byte in the expression */
+    bool named;                   /* bound: a text that stands for a number of the column beside it */
+    struct hr_filter_value number; /* that one */
 };
 
 struct filter_node {

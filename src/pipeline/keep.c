@@ -25,6 +25,8 @@ enum column_kind {
     COLUMN_KEY,
 };
 
+enum { NEAREST_CLASSES = 4096 }; /* beyond, a misspelt one is not looked for */
+
 #define TYPE(x) (1u << HR_FIELD_##x)
 #define PAYLOADS                                                                                   \
     (TYPE(IMAGE) | TYPE(VIDEO) | TYPE(AUDIO) | TYPE(TEXT) | TYPE(TOKENS) | TYPE(TENSOR) |          \
@@ -155,6 +157,48 @@ static int find(void *context, const char *name, struct hr_filter_column *out, s
     return c->may_lack ? HR_FILTER_LACKING : unknown(c->dataset, name, err);
 }
 
+static bool is_class(const char *name, const char *text, uint32_t text_bytes)
+{
+    return strlen(name) == text_bytes && memcmp(name, text, text_bytes) == 0;
+}
+
+static int unknown_class(const struct hr_schema *schema, const char *text, uint32_t text_bytes,
+                         struct hr_error *err)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%.*s", (int)text_bytes, text);
+    hr_fail(err, HR_E_CONFIG, "'%s' has no class '%s'", schema->fields[schema->class_field].name, name);
+    const char *near = schema->class_count > NEAREST_CLASSES
+                           ? NULL
+                           : hr_nearest_word(name, (const char *const *)schema->classes,
+                                             (int)schema->class_count);
+    if (near)
+        hr_error_hint(err, "did you mean '%s'?", near);
+    else
+        hr_error_hint(err, "'headrace inspect --json' lists the classes");
+    return HR_E_CONFIG;
+}
+
+/* Classes have names where a dataset was packed from folders. */
+static int number_of(void *context, uint32_t id, const char *text, uint32_t text_bytes, int64_t *out,
+                     struct hr_error *err)
+{
+    const struct columns *c = context;
+    const struct hr_schema *schema = hr_dataset_schema(c->dataset);
+
+    if ((id & 0xff) != COLUMN_SCALAR || (int)(id >> 8) != schema->class_field ||
+        schema->class_count == 0)
+        return 0;
+    for (uint32_t i = 0; i < schema->class_count; i++) {
+        if (is_class(schema->classes[i], text, text_bytes)) {
+            *out = i;
+            return 1;
+        }
+    }
+    return unknown_class(schema, text, text_bytes, err);
+}
+
 static void get_scalar(const struct columns *c, uint64_t record, uint32_t field,
                        struct hr_filter_value *out)
 {
@@ -239,7 +283,8 @@ static struct hr_filter_columns columns_of(struct columns *c, const struct hr_da
         hr_dataset_totals(dataset, i, &totals);
         c->always[i] = totals.present == hr_dataset_record_count(dataset);
     }
-    return (struct hr_filter_columns){.context = c, .find = find, .get = get};
+    return (struct hr_filter_columns){
+        .context = c, .find = find, .get = get, .number_of = number_of};
 }
 
 static bool known_to_one(const char *name, const struct hr_dataset *const *datasets, int count)

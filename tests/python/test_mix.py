@@ -180,6 +180,31 @@ def test_mistakes_are_placed_in_the_file(datasets, tmp_path, where, place, words
     assert f"p.yaml:2:{place}: " in r.stderr and words in r.stderr
 
 
+def test_classes_are_known_by_name():
+    dataset = str(feed.synth("images", 60, "--width", 32, "--height", 32))
+    names = json.loads(feed.run("inspect", dataset, "--json").stdout)["classes"]
+    with headrace.Loader({"dataset": dataset, "fields": {"label": None}, "batch": 60, "order": "none"}) as loader:
+        labels = next(iter(loader))["label"].tolist()
+
+    def kept(where):
+        return kept_by({"dataset": dataset, "where": where})
+
+    ring, square = names.index("ring"), names.index("square")
+    assert kept('label == "ring"') == kept(f"label == {ring}") == [r for r, n in enumerate(labels) if n == ring]
+    assert kept('"ring" != label') == [r for r, n in enumerate(labels) if n != ring]
+    assert kept("label in ['ring', 'square', 0]") == [r for r, n in enumerate(labels) if n in (ring, square, 0)]
+    assert kept("label not in ['ring']") == kept("label != 'ring'")
+    assert "'label' has no class 'rung' (did you mean 'ring'?)" in kept("label == 'rung'")
+    assert "no order" in kept("label < 'ring'")
+    assert "a whole number is compared with text" in kept("image.width == 'ring'")
+    # Each dataset of a mixture has names of its own.
+    text = str(feed.synth("text", 10))
+    r = feed.run("check", "-", input=json.dumps(
+        {"dataset": [dataset, text], "batch": 4, "where": "label == 'ring' or has(text)",
+         "fields": {"label": None}}))
+    assert f"{labels.count(ring)} of 60 records kept" in r.stdout
+
+
 # ---- mixtures ----
 
 

@@ -65,8 +65,8 @@ void *__wrap_hr_alloc_zero(size_t count, size_t item_bytes)
 
 enum { BATCH = 256 };
 
-/* All that a sidecar computes between a state's text and its first batch: the plan's order, the state, the places of the batch
- * and the state after it. */
+/* All that a sidecar computes between a state's text and its first batch: the plan's order, the state, the
+ * places of the batch and the state after it. */
 static struct work resume(const struct hr_order_spec *spec, struct hr_cursor cursor, uint64_t *ns)
 {
     struct hr_digest digest = {{0}};
@@ -97,7 +97,8 @@ static void resuming_takes_the_same_work_at_any_size_and_step(void **state)
 {
     static const struct {
         uint64_t records, step;
-    } places[] = {{1000, 0}, {1000, 2}, {1000000000, 0}, {1000000000, 1000000}, {UINT64_C(1) << 50, UINT64_C(1) << 40}};
+    } places[] = {{1000, 0}, {1000, 2}, {1000000000, 0}, {1000000000, 1000000},
+                  {UINT64_C(1) << 50, UINT64_C(1) << 40}};
     uint64_t ns;
 
     (void)state;
