@@ -24,6 +24,7 @@ enum {
     MAX_SCANS = 100, /* real progressive files have about ten; each costs a pass over the picture */
     ROW_PAD = 64,
     ROWS_AT_ONCE = 16,
+    OFF_ALIGNMENT = 8, /* aligned rows libjpeg-turbo writes past the caches, and we read them at once */
 };
 
 struct jpeg_state {
@@ -318,11 +319,13 @@ static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDI
                      JDIMENSION left)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
-    JDIMENSION row_bytes = c->output_width * (JDIMENSION)c->output_components + ROW_PAD;
+    JDIMENSION row_bytes = c->output_width * (JDIMENSION)c->output_components + OFF_ALIGNMENT + ROW_PAD;
     JSAMPARRAY rows = c->mem->alloc_sarray((j_common_ptr)c, JPOOL_IMAGE, row_bytes, ROWS_AT_ONCE);
     size_t start = (size_t)left * (size_t)c->output_components;
     bool more = true;
 
+    for (int i = 0; i < ROWS_AT_ONCE; i++)
+        rows[i] += OFF_ALIGNMENT;
     while (first < r->y + r->h && more) {
         JDIMENSION want = r->y + r->h - first, got = 0;
         want = want < ROWS_AT_ONCE ? want : ROWS_AT_ONCE;

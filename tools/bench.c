@@ -19,7 +19,7 @@
 
 struct options {
     struct hr_cli cli;
-    const char *reader;
+    const char *reader, *fault;
     int64_t workers, batches;
     double seconds, warmup, step_ms;
     bool no_decode, no_checksum;
@@ -43,6 +43,8 @@ static const struct hr_opt opts[] = {
      .min = 0, .max = 1024},
     {"reader", 'r', HR_OPT_STR, "NAME", offsetof(struct options, reader),
      "auto, uring, preadv, or nil (instant zeros: measures the hand-off alone)"},
+    {"fault", 0, HR_OPT_STR, "SPEC", offsetof(struct options, fault),
+     "inject storage faults or delays on a schedule (see docs/testing.md)"},
     {"io", 0, HR_OPT_CHOICE, NULL, offsetof(struct options, io), "page cache or direct reads",
      .fallback = "auto", .choices = io_modes},
     {"step-ms", 0, HR_OPT_FLOAT, "MS", offsetof(struct options, step_ms),
@@ -242,6 +244,7 @@ static int run(const struct options *o, struct hr_job *job, struct hr_bench_resu
     struct hr_server_options options = {
         .plan = job->plan,
         .engine = {.reader = o->reader ? o->reader : job->conf.reader,
+                   .fault = o->fault,
                    .io = o->io ? (enum hr_io_mode)o->io : (enum hr_io_mode)job->conf.io,
                    .workers = (int)(o->workers ? o->workers : job->conf.workers),
                    .read_ahead_bytes = job->conf.read_ahead_bytes,

@@ -1,5 +1,6 @@
 /* The verdict. The ground truth is who waits for whom: the consumer never waits = the trainer bounds;
- * it waits and the workers are busy = decoding bounds; it waits and they wait too = reading does. */
+ * it waits and the workers are busy = decoding bounds, or other processes that have the cores; it waits and
+ * the workers wait too = reading does. */
 #include "tools/bench_verdict.h"
 
 #include <stdio.h>
@@ -34,25 +35,44 @@ static double hand_off_us(const struct hr_bench_result *r)
     return r->fed_batches ? (double)r->hand_off_ns / 1e3 / (double)r->fed_batches : 0;
 }
 
-static void judge_trainer(struct hr_bench_result *r, double wait)
+/* All the CPU time of the process, the consumer's included: it shares the cores. */
+static double all_cores_used(const struct hr_bench_result *r)
 {
-    double busy = share(r->worker_busy_ns, r->seconds) / r->workers;
-    double most = busy > 0.01 ? 1 / busy : 100;
+    return share(r->process_cpu_ns, r->seconds);
+}
 
+/* What the rate would be with one core and one worker more, where the workers bound it: they and the cores
+ * grow in step, until one reader thread cannot keep up. */
+static double rate_with_one_more(const struct hr_bench_result *r, int quota)
+{
+    double by_workers = rate(r) * (r->workers + 1) / r->workers;
+    double by_cores = rate(r) * (quota + 1) / all_cores_used(r);
+    double by_reader = r->reader_cpu_ns ? (double)r->finished_samples * 1e9 / (double)r->reader_cpu_ns : by_cores;
+    double least = by_workers < by_cores ? by_workers : by_cores;
+
+    return least < by_reader ? least : by_reader;
+}
+
+static double most_gain(double busy)
+{
+    return busy > 0.01 ? 1 / busy : 100;
+}
+
+static void judge_trainer(struct hr_bench_result *r, double wait, double busy)
+{
     r->bound_by = "trainer";
-    r->gain = 1;
     snprintf(r->verdict, sizeof(r->verdict),
              "the trainer bounds the rate: it waited for data %.1f %% of the time. Nothing to fix "
              "here; the workers are busy %.0f %%, so this node could feed about %.1fx as fast.",
-             100 * wait, 100 * busy, most > 100 ? 100 : most);
+             100 * wait, 100 * busy, most_gain(busy));
 }
 
-static void judge_decode(struct hr_bench_result *r, double busy)
+static void judge_decode(struct hr_bench_result *r, double busy, int quota)
 {
-    int quota = hr_cpu_quota();
     double used = cores_used(r);
 
     r->bound_by = "decode";
+    r->one_more_core = rate_with_one_more(r, quota);
     if (r->workers < quota && used < quota - 0.5) {
         r->gain = (double)(r->workers + 1) / r->workers;
         if (r->gain * used > quota)
@@ -64,44 +84,62 @@ static void judge_decode(struct hr_bench_result *r, double busy)
                  100 * (r->gain - 1));
         return;
     }
-    r->gain = (double)(quota + 1) / quota;
+    r->gain = r->one_more_core / rate(r);
     snprintf(r->verdict, sizeof(r->verdict),
-             "decoding bounds the rate: all %d core%s this process may use are busy (%.1f us of CPU a "
-             "sample). One more core should give about %+.0f %%; smaller stored pictures or fewer "
-             "ops would help too.",
+             "decoding bounds the rate: all %d core%s this process may use are busy: %.1f us of CPU a "
+             "sample (decode %.1f, checksum %.1f, reading %.1f). One more core should give about %.0f "
+             "samples/s (%+.0f %%); smaller stored pictures or fewer ops would help too.",
              quota, quota == 1 ? "" : "s", per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns),
-             100 * (r->gain - 1));
+             per_sample_us(r, r->decode_ns), per_sample_us(r, r->checksum_ns),
+             per_sample_us(r, r->reader_cpu_ns), r->one_more_core, 100 * (r->gain - 1));
+}
+
+/* The share of the cores asked for that the process got. On a core that all its threads share, workers
+ * that wait for their turn count as busy as well. */
+static double cores_got(const struct hr_bench_result *r, int quota)
+{
+    double got = all_cores_used(r) / (r->workers < quota ? r->workers : quota);
+
+    return got < 0.01 ? 0.01 : got;
+}
+
+/* The workers have work all the time, but not a core. */
+static void judge_others(struct hr_bench_result *r, double got)
+{
+    r->bound_by = "other processes";
+    r->gain = 1 / got;
+    snprintf(r->verdict, sizeof(r->verdict),
+             "other processes bound the rate: the workers always have work, but they get a core only "
+             "%.0f %% of the time. A quiet machine should give up to %.1fx.", 100 * got, r->gain);
 }
 
 static void judge_read(struct hr_bench_result *r, double busy)
 {
     double cpu = share(r->reader_cpu_ns, r->seconds);
-    double most = busy > 0.01 ? 1 / busy : 100;
 
     if (strncmp(r->reader_reason, "nil", 3) == 0) {
         r->bound_by = "hand-off";
-        r->gain = 1;
         snprintf(r->verdict, sizeof(r->verdict),
                  "without storage and decoding, planning and hand-off bound the rate: %.0f batches a "
                  "second, %.1f us of hand-off a batch and %.2f us of planning a sample.",
                  (double)r->batches / r->seconds, hand_off_us(r), per_sample_us(r, r->plan_ns));
         return;
     }
+    r->gain = most_gain(busy);
     if (cpu > 0.8) {
         r->bound_by = "hand-off";
-        r->gain = most > 100 ? 100 : most;
         snprintf(r->verdict, sizeof(r->verdict),
                  "the reader thread bounds the rate: it is busy %.0f %% of the time with %.0f "
                  "requests a second. Larger records, 'order: window' or larger batches should give "
-                 "up to %.1fx.",
+                 "up to %.1fx; another core gives nothing.",
                  100 * cpu, (double)r->read_requests / r->seconds, r->gain);
         return;
     }
     r->bound_by = "read";
-    r->gain = most > 100 ? 100 : most;
     snprintf(r->verdict, sizeof(r->verdict),
              "storage bounds the rate: it gives %.1f MB/s and the workers wait for it %.0f %% of the "
-             "time. Faster storage, a warm page cache or 'order: window' should give up to %.1fx.",
+             "time. Faster storage, a warm page cache or 'order: window' should give up to %.1fx; "
+             "another core gives nothing.",
              (double)r->read_bytes / 1e6 / r->seconds, 100 * (1 - busy), r->gain);
 }
 
@@ -109,14 +147,19 @@ void hr_bench_judge(struct hr_bench_result *r)
 {
     double wait = share(r->consumer_wait_ns, r->seconds);
     double busy = share(r->worker_busy_ns, r->seconds) / r->workers;
+    int quota = r->cores ? r->cores : hr_cpu_quota();
 
+    r->gain = 1;
+    r->one_more_core = rate(r);
     if (r->batches == 0) {
         r->bound_by = "read";
         snprintf(r->verdict, sizeof(r->verdict), "no batch arrived in %.1f s", r->seconds);
     } else if (wait < 0.1) {
-        judge_trainer(r, wait);
-    } else if (busy > 0.75 || cores_used(r) > 0.9 * hr_cpu_quota()) {
-        judge_decode(r, busy);
+        judge_trainer(r, wait, busy);
+    } else if (busy > 0.85 && cores_got(r, quota) < 0.8) {
+        judge_others(r, cores_got(r, quota));
+    } else if (busy > 0.85 || all_cores_used(r) > 0.9 * quota) {
+        judge_decode(r, busy, quota);
     } else {
         judge_read(r, busy);
     }
@@ -181,6 +224,7 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
         json_sources(b, r);
     hr_json_str(b, "bound_by", r->bound_by);
     hr_json_double(b, "expected_gain", r->gain);
+    hr_json_double(b, "samples_per_s_with_one_more_core", r->one_more_core);
     hr_json_str(b, "verdict", r->verdict);
     hr_json_close(b, '}');
     hr_buf_add_str(b, "\n");

@@ -11,7 +11,7 @@ struct hr_bench_result {
     /* measured */
     double seconds;
     uint64_t batches, samples, bad_samples, finished_samples;
-    int workers;
+    int workers, cores; /* cores: that may be used; 0 = ask the system */
     char reader_reason[256];
     uint64_t read_bytes, read_requests;
     uint64_t reader_cpu_ns, plan_ns, hand_off_ns, fed_batches;
@@ -24,8 +24,9 @@ struct hr_bench_result {
         double asked; /* share of all samples */
     } sources[HR_BENCH_SOURCES];
     /* concluded by hr_bench_judge */
-    const char *bound_by; /* "decode", "read", "hand-off", "trainer" */
+    const char *bound_by; /* "decode", "read", "hand-off", "trainer", "other processes" */
     double gain;          /* expected rate over the present one when the advice is taken */
+    double one_more_core; /* expected samples a second with one more core and one more worker */
     char verdict[512];
 };
 
