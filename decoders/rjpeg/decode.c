@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "rjpeg/tiles.h"
 #include "rjpeg/variant.h"
 
 enum {
@@ -23,7 +24,7 @@ struct plane {
 
 struct hr_rjpeg {
     const struct rj_variant *variant; /* for rows */
-    const struct rj_variant *blocks;  /* for tiles: the same, or C for large quantizers */
+    const struct rj_variant *blocks;  /* for whole tiles: the same, or C for large quantizers */
 
     uint32_t max_width;
     uint8_t *memory; /* everything below that depends on the width */
@@ -35,16 +36,14 @@ struct hr_rjpeg {
     struct hr_rjpeg_info info;
     struct rj_reach reach;
     struct hr_rjpeg_box box;
-    struct hr_rjpeg_view view;
     struct hr_rjpeg_sink sink;
     uint32_t components; /* decoded ones */
     struct plane plane[HR_RJPEG_COMPONENTS];
-    uint64_t tile_off; /* of the next strip's first tile, in the value */
+    struct rj_tiles tiles;
     uint32_t job_count;
     uint32_t y; /* next row to give out */
 
-    bool tail_ready;
-    uint8_t tail[2 * RJ_TILE_READ];
+    uint16_t quantizers[HR_RJPEG_COMPONENTS][64];
     _Alignas(64) uint8_t tables[HR_RJPEG_COMPONENTS][RJ_TABLE_BYTES];
     _Alignas(64) uint8_t scratch[SCRATCH_BYTES];
 };
@@ -135,37 +134,17 @@ int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
     return 0;
 }
 
-/* Where a tile can be read RJ_TILE_READ bytes on: in place, or, near the end of what was given, in a
- * copy with a guard zone behind. */
-static const uint8_t *readable(struct hr_rjpeg *d, size_t at)
+static int add_job(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t bx, uint32_t p, struct hr_error *err)
 {
-    size_t end = d->view.data_bytes, keep = end < RJ_TILE_READ ? end : RJ_TILE_READ;
-
-    if (HR_LIKELY(end - at >= RJ_TILE_READ))
-        return d->view.data + at;
-    if (!d->tail_ready) {
-        memcpy(d->tail, d->view.data + end - keep, keep);
-        memset(d->tail + keep, 0, RJ_TILE_READ);
-        d->tail_ready = true;
-    }
-    return d->tail + (at - (end - keep));
-}
-
-static int add_job(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t bx, uint64_t off, uint32_t size,
-                   struct hr_error *err)
-{
-    const struct hr_rjpeg_component *k = &d->info.component[c];
-    uint32_t blocks = rj_tile_blocks(k, bx), first = d->reach.component[c].block, end = d->reach.component[c].block_end;
+    uint32_t blocks = rj_tile_blocks(&d->info.component[c], bx), size = d->reach.component[c].size;
+    uint32_t first = d->reach.component[c].block, end = d->reach.component[c].block_end;
     struct plane *plane = &d->plane[c];
     struct rj_job *job = &d->jobs[d->job_count];
 
-    if (HR_UNLIKELY(size < rj_tile_min_bytes(blocks) || size > RJ_TILE_MAX))
-        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile table");
-    if (HR_UNLIKELY(off < d->view.data_off || off + size > d->view.data_off + d->view.data_bytes))
-        return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
-    job->bytes = readable(d, off - d->view.data_off);
-    job->size = size;
-    job->out = plane->samples + (by * 8 & plane->row_mask) * d->stride + (bx * 8 - plane->column);
+    int ret = rj_tiles_take(&d->tiles, p, blocks, &job->bytes, &job->size, err);
+    if (ret < 0)
+        return ret;
+    job->out = plane->samples + (by * size & plane->row_mask) * d->stride + (bx * size - plane->column);
     job->blocks = (uint8_t)blocks;
     job->first = (uint8_t)(first > bx ? first - bx : 0);
     job->end = (uint8_t)(end - bx < blocks ? end - bx : blocks);
@@ -174,41 +153,58 @@ static int add_job(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t bx, uin
     return 0;
 }
 
-/* The wanted tiles of one block row, whose sizes begin at `sizes` and whose bytes at *off. */
-static int add_block_row(struct hr_rjpeg *d, uint32_t c, uint32_t by, const uint8_t *sizes, uint64_t *off,
-                         struct hr_error *err)
+/* The wanted tiles that panel p has of one block row. */
+static int add_block_row(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t p, struct hr_error *err)
 {
-    uint32_t tiles = d->info.component[c].tiles_w, end = d->reach.component[c].block_end;
+    const struct hr_rjpeg_component *k = &d->info.component[c];
     uint32_t first = d->reach.component[c].block / RJ_TILE_BLOCKS;
+    uint32_t end = (d->reach.component[c].block_end - 1) / RJ_TILE_BLOCKS + 1;
+    uint32_t from = rj_panel_tile(&d->info, k, p), to = rj_panel_tile(&d->info, k, p + 1);
     bool wanted = c < d->components && by >= d->reach.component[c].row && by < d->reach.component[c].row_end;
 
-    for (uint32_t t = 0; t < tiles; t++) {
-        uint32_t size = hr_load_le16(sizes + 2 * t);
-        if (wanted && t >= first && t * RJ_TILE_BLOCKS < end) {
-            int ret = add_job(d, c, by, t * RJ_TILE_BLOCKS, *off, size, err);
-            if (ret < 0)
-                return ret;
-        }
-        *off += size;
+    first = !wanted || first > to ? to : first < from ? from : first;
+    end = !wanted || end < first ? first : end > to ? to : end;
+    rj_tiles_skip(&d->tiles, p, first - from);
+    for (uint32_t t = first; t < end; t++) {
+        int ret = add_job(d, c, by, t * RJ_TILE_BLOCKS, p, err);
+        if (ret < 0)
+            return ret;
     }
+    rj_tiles_skip(&d->tiles, p, to - end);
     return 0;
 }
 
+static bool run_jobs(struct hr_rjpeg *d, uint32_t c, uint32_t first)
+{
+    const struct rj_job *jobs = d->jobs + first;
+    uint32_t count = d->job_count - first, size = c < d->components ? d->reach.component[c].size : 8;
+
+    if (size == 8)
+        return d->blocks->run(jobs, count, d->tables, d->stride, d->scratch);
+    return d->variant->run_scaled(jobs, count, d->quantizers[c], size, d->stride, d->scratch);
+}
+
+/* Components that are decoded at full size go through together. */
 static int decode_strip(struct hr_rjpeg *d, uint32_t m, struct hr_error *err)
 {
-    const uint8_t *sizes = d->view.head + d->info.sizes_off + 2 * (size_t)m * d->info.tiles_per_mcu_row;
+    int ret = rj_tiles_row(&d->tiles, m, err);
+    uint32_t done = 0;
 
     d->job_count = 0;
     for (uint32_t c = 0; c < d->info.components; c++) {
         const struct hr_rjpeg_component *k = &d->info.component[c];
-        for (uint32_t by = m * k->v; by < (m + 1) * k->v; by++, sizes += 2 * (size_t)k->tiles_w) {
-            int ret = add_block_row(d, c, by, sizes, &d->tile_off, err);
-            if (ret < 0)
-                return ret;
-        }
+        for (uint32_t by = m * k->v; by < (m + 1) * k->v; by++)
+            for (uint32_t p = d->reach.panel; p < d->reach.panel_end && ret == 0; p++)
+                ret = add_block_row(d, c, by, p, err);
+        if (ret < 0)
+            return ret;
+        bool more = c + 1 < d->components;
+        if (more && d->reach.component[c].size == 8 && d->reach.component[c + 1].size == 8)
+            continue;
+        if (!run_jobs(d, c, done))
+            return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile");
+        done = d->job_count;
     }
-    if (!d->blocks->run(d->jobs, d->job_count, d->tables, d->stride, d->scratch))
-        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile");
     return 0;
 }
 
@@ -220,7 +216,7 @@ static uint8_t *sample_row(const struct hr_rjpeg *d, const struct plane *p, uint
 /* Repeats the picture's first and last sample beyond its edges, where the filter reaches there. */
 static void mirror_edges(const struct hr_rjpeg *d, uint32_t c, uint8_t *row)
 {
-    uint32_t width = d->info.component[c].width;
+    uint32_t width = d->reach.component[c].width;
 
     if (d->reach.component[c].x == 0)
         row[-1] = row[0];
@@ -250,7 +246,7 @@ static const uint8_t *full_row(struct hr_rjpeg *d, uint32_t c, uint32_t y)
         return out + (d->box.x - x * hs);
     if (smooth_v) {
         uint32_t other = y & 1 ? cy + 1 : cy - (cy > 0);
-        far = sample_row(d, p, other < d->info.component[c].height ? other : cy);
+        far = sample_row(d, p, other < d->reach.component[c].height ? other : cy);
     }
     if (smooth_h) {
         mirror_edges(d, c, near);
@@ -298,7 +294,7 @@ static void give_row(struct hr_rjpeg *d, uint32_t y)
  * another strip to reach into. */
 static void give_strip(struct hr_rjpeg *d, uint32_t m)
 {
-    uint32_t end = (m + 1) * 8 * d->info.v_max, box_end = d->box.y + d->box.h;
+    uint32_t end = (m + 1) * d->reach.mcu_height, box_end = d->box.y + d->box.h;
 
     if (d->reach.smooth_v && m + 1 < d->reach.mcu_row_end)
         end--;
@@ -313,13 +309,14 @@ static void prepare_planes(struct hr_rjpeg *d)
     uint8_t *at = d->planes + RJ_GUARD;
 
     for (uint32_t c = 0; c < d->components; c++) {
-        uint32_t need = d->info.component[c].v * 8 * (d->reach.smooth_v ? 2 : 1), rows = 8;
+        uint32_t size = d->reach.component[c].size;
+        uint32_t need = d->info.component[c].v * size * (d->reach.smooth_v ? 2 : 1), rows = 8;
         while (rows < need)
             rows *= 2;
         d->plane[c] = (struct plane){
             .samples = at,
             .row_mask = rows - 1,
-            .column = d->reach.component[c].block / RJ_TILE_BLOCKS * RJ_TILE_BLOCKS * 8,
+            .column = d->reach.component[c].block / RJ_TILE_BLOCKS * RJ_TILE_BLOCKS * size,
             .made_row = UINT32_MAX,
             .upsampled = d->rows[c] + 64,
         };
@@ -327,22 +324,18 @@ static void prepare_planes(struct hr_rjpeg *d)
     }
 }
 
-static void prepare_tables(struct hr_rjpeg *d)
+static void prepare_tables(struct hr_rjpeg *d, const uint8_t *head)
 {
-    uint16_t natural[64];
     unsigned largest = 0;
 
-    if (d->info.quantizer_bytes == 2)
-        for (uint32_t q = 0; q < d->info.quantizers; q++) {
-            rj_load_quantizer(&d->info, d->view.head, q, natural);
-            for (int i = 0; i < 64; i++)
-                largest = natural[i] > largest ? natural[i] : largest;
-        }
-    d->blocks = largest <= d->variant->max_quantizer ? d->variant : &rj_variant_c;
     for (uint32_t c = 0; c < d->components; c++) {
-        rj_load_quantizer(&d->info, d->view.head, d->info.component[c].quantizer, natural);
-        d->blocks->prepare(natural, d->tables[c]);
+        rj_load_quantizer(&d->info, head, d->info.component[c].quantizer, d->quantizers[c]);
+        for (int i = 0; d->info.quantizer_bytes == 2 && i < 64; i++)
+            largest = d->quantizers[c][i] > largest ? d->quantizers[c][i] : largest;
     }
+    d->blocks = largest <= d->variant->max_quantizer ? d->variant : &rj_variant_c;
+    for (uint32_t c = 0; c < d->components; c++)
+        d->blocks->prepare(d->quantizers[c], d->tables[c]);
 }
 
 static int check_call(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
@@ -367,20 +360,18 @@ int hr_rjpeg_decode(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const 
 
     if (ret < 0)
         return ret;
-    if (hr_rjpeg_reserve(d, box->w) < 0)
+    uint32_t shrink = box->shrink ? box->shrink : 1;
+    if (hr_rjpeg_reserve(d, box->w * shrink < d->info.width ? box->w * shrink : d->info.width) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to decode a repacked JPEG");
-    d->view = *view;
     d->box = *box;
     d->sink = *sink;
     d->components = sink->channels == 1 ? 1 : d->info.components;
-    d->tail_ready = false;
     d->y = box->y;
     rj_find_reach(&d->info, box, d->components, &d->reach);
     prepare_planes(d);
-    prepare_tables(d);
+    prepare_tables(d, view->head);
+    rj_tiles_begin(&d->tiles, &d->info, view, d->reach.panel, d->reach.panel_end);
 
-    uint64_t before = (uint64_t)d->reach.mcu_row * d->info.tiles_per_mcu_row;
-    d->tile_off = d->info.head_bytes + rj_sum_sizes(&d->info, view->head, 0, before);
     for (uint32_t m = d->reach.mcu_row; m < d->reach.mcu_row_end; m++) {
         ret = decode_strip(d, m, err);
         if (ret < 0)

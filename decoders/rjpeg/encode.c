@@ -6,6 +6,7 @@
 
 #include <jpeglib.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "rjpeg/kept.h"
 #include "rjpeg/markers.h"
@@ -112,9 +113,12 @@ static int describe(struct encode *e, struct source *s, struct hr_error *err)
             return hr_fail(err, HR_E_DECODE, "JPEG lacks a quantization table");
         add_quantizer(e, c, k->quant_table->quantval);
     }
-    if (!rj_geometry(info))
-        return hr_fail(err, HR_E_FORMAT, "a JPEG of this subsampling is not repacked");
-    return 0;
+    bool fine = rj_geometry(info);
+    if (fine) {
+        rj_choose_cells(info, e->bytes);
+        fine = rj_geometry(info);
+    }
+    return fine ? 0 : hr_fail(err, HR_E_FORMAT, "a JPEG of this subsampling is not repacked");
 }
 
 /* Even the emptiest block takes two bits: a short file cannot make libjpeg take much memory. */
@@ -161,50 +165,90 @@ static int add_tile(struct encode *e, uint32_t c, const int16_t (*coef)[64], uin
         return hr_fail(err, HR_E_NOMEM, "no memory to repack a JPEG");
     hr_store_le16(e->out->data + *size_at, (uint16_t)size);
     *size_at += 2;
-    e->info.data_bytes += size;
     return 0;
 }
 
-static int add_block_row(struct encode *e, struct source *s, uint32_t c, uint32_t by, size_t *size_at,
+/* Panel p's tiles of a block row. */
+static int add_block_row(struct encode *e, struct source *s, uint32_t c, uint32_t by, uint32_t p, size_t *size_at,
                          struct hr_error *err)
 {
     const struct hr_rjpeg_component *k = &e->info.component[c];
     JBLOCKARRAY rows = s->cinfo.mem->access_virt_barray((j_common_ptr)&s->cinfo, e->arrays[c], by, 1, FALSE);
+    uint32_t end = rj_panel_tile(&e->info, k, p + 1);
     int ret = 0;
 
-    for (uint32_t bx = 0; bx < k->blocks_w && ret >= 0; bx += RJ_TILE_BLOCKS)
+    for (uint32_t t = rj_panel_tile(&e->info, k, p); t < end && ret >= 0; t++) {
+        uint32_t bx = t * RJ_TILE_BLOCKS;
         ret = add_tile(e, c, (const int16_t(*)[64])(rows[0] + bx), rj_tile_blocks(k, bx), size_at, err);
+    }
     return ret;
 }
 
-/* The head with room for the tile sizes, then the tiles. */
+static void add_zeros(struct encode *e, size_t bytes)
+{
+    static const uint8_t zeros[512];
+
+    for (size_t n; bytes; bytes -= n) {
+        n = bytes < sizeof(zeros) ? bytes : sizeof(zeros);
+        hr_buf_add(e->out, zeros, n);
+    }
+}
+
+/* The tiles of a cell, whose sizes go to size_at. */
+static int add_cell_tiles(struct encode *e, struct source *s, uint32_t p, uint32_t row, size_t size_at,
+                          struct hr_error *err)
+{
+    uint32_t first = row * e->info.cell_rows, end = first + rj_cell_mcu_rows(&e->info, row);
+
+    for (uint32_t m = first; m < end; m++)
+        for (uint32_t c = 0; c < e->info.components; c++)
+            for (uint32_t v = 0; v < e->info.component[c].v; v++) {
+                int ret = add_block_row(e, s, c, m * e->info.component[c].v + v, p, &size_at, err);
+                if (ret < 0)
+                    return ret;
+            }
+    return 0;
+}
+
+/* A cell begins with the sizes of its tiles; the head gets its size and checksum. */
+static int add_cell(struct encode *e, struct source *s, uint32_t p, uint32_t row, struct hr_error *err)
+{
+    const struct hr_rjpeg_info *info = &e->info;
+    size_t start = e->out->used;
+
+    add_zeros(e, 2 * (size_t)rj_panel_tiles(info, p) * rj_cell_mcu_rows(info, row));
+    if (hr_buf_failed(e->out))
+        return hr_fail(err, HR_E_NOMEM, "no memory to repack a JPEG");
+    int ret = add_cell_tiles(e, s, p, row, start, err);
+    if (ret < 0)
+        return ret;
+    uint8_t *entry = e->out->data + info->sizes_off + RJ_CELL_ENTRY_BYTES * (p * info->cells_per_panel + row);
+    hr_store_le32(entry, (uint32_t)(e->out->used - start));
+    hr_store_le32(entry + 4, hr_checksum(e->out->data + start, e->out->used - start));
+    return 0;
+}
+
+/* The head with room for its table, then the tiles. */
 static int add_tiles(struct encode *e, struct source *s, struct hr_error *err)
 {
-    uint8_t header[HR_RJPEG_HEADER_BYTES] = {0}, zeros[512] = {0};
-    size_t size_at = e->info.sizes_off;
-
-    hr_buf_add(e->out, header, sizeof(header));
+    add_zeros(e, HR_RJPEG_HEADER_BYTES);
     for (uint32_t q = 0; q < e->info.quantizers; q++)
         for (int i = 0; i < 64; i++) {
             uint8_t entry[2];
             hr_store_le16(entry, e->quantizers[q][i]);
             hr_buf_add(e->out, entry, e->info.quantizer_bytes);
         }
-    for (size_t left = 2 * (size_t)e->info.tile_count; left;) {
-        size_t n = left < sizeof(zeros) ? left : sizeof(zeros);
-        hr_buf_add(e->out, zeros, n);
-        left -= n;
-    }
+    add_zeros(e, e->info.head_bytes - e->info.sizes_off);
     if (hr_buf_failed(e->out))
         return hr_fail(err, HR_E_NOMEM, "no memory to repack a JPEG");
 
-    for (uint32_t m = 0; m < e->info.mcu_rows; m++)
-        for (uint32_t c = 0; c < e->info.components; c++)
-            for (uint32_t v = 0; v < e->info.component[c].v; v++) {
-                int ret = add_block_row(e, s, c, m * e->info.component[c].v + v, &size_at, err);
-                if (ret < 0)
-                    return ret;
-            }
+    int ret = e->info.cells ? 0 : add_cell_tiles(e, s, 0, 0, e->info.sizes_off, err);
+    for (uint32_t p = 0; e->info.cells && p < e->info.panels; p++)
+        for (uint32_t row = 0; row < e->info.cells_per_panel && ret >= 0; row++)
+            ret = add_cell(e, s, p, row, err);
+    e->info.data_bytes = e->out->used - e->info.head_bytes;
+    if (ret < 0)
+        return ret;
     return e->info.data_bytes > UINT32_MAX ? hr_fail(err, HR_E_FORMAT, "JPEG is too large") : 0;
 }
 
@@ -381,7 +425,7 @@ int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struc
         ret = prove_pixels(e, err);
     if (ret >= 0 && seek) {
         hr_buf_reset(seek);
-        hr_buf_add(seek, out->data, e->info.head_bytes);
+        hr_buf_add(seek, out->data, e->info.cells ? e->info.head_bytes : 0);
         ret = hr_buf_failed(seek) ? hr_fail(err, HR_E_NOMEM, "no memory to repack a JPEG") : 0;
     }
     if (ret < 0)

@@ -36,6 +36,19 @@ static bool check_sampling(struct hr_rjpeg_info *info)
     return blocks <= RJ_MAX_MCU_BLOCKS;
 }
 
+static bool set_cells(struct hr_rjpeg_info *info)
+{
+    if (!info->cells) {
+        info->panel_mcus = info->mcus_w;
+        info->cell_rows = info->mcu_rows;
+    }
+    info->panels = ceil_div(info->mcus_w, info->panel_mcus);
+    info->cells_per_panel = ceil_div(info->mcu_rows, info->cell_rows);
+    info->cell_count = info->panels * info->cells_per_panel;
+    info->head_bytes = info->sizes_off + (info->cells ? RJ_CELL_ENTRY_BYTES * info->cell_count : 2 * info->tile_count);
+    return info->panels <= HR_RJPEG_MAX_PANELS;
+}
+
 bool rj_geometry(struct hr_rjpeg_info *info)
 {
     if (!info->width || !info->height || info->width > 65535 || info->height > 65535)
@@ -61,8 +74,7 @@ bool rj_geometry(struct hr_rjpeg_info *info)
     }
     info->tile_count = info->tiles_per_mcu_row * info->mcu_rows; /* < 2^27 */
     info->sizes_off = HR_RJPEG_HEADER_BYTES + info->quantizers * 64 * info->quantizer_bytes;
-    info->head_bytes = info->sizes_off + 2 * info->tile_count;
-    return true;
+    return set_cells(info);
 }
 
 void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_HEADER_BYTES])
@@ -73,7 +85,8 @@ void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_H
     memcpy(header, RJ_MAGIC, 4);
     header[4] = (uint8_t)((info->quantizer_bytes == 2 ? RJ_FLAG_WIDE_QUANTIZERS : 0) |
                           (info->kept_lz4 ? RJ_FLAG_KEPT_LZ4 : 0) |
-                          (info->pad_ones ? RJ_FLAG_PAD_ONES : 0));
+                          (info->pad_ones ? RJ_FLAG_PAD_ONES : 0) |
+                          (info->cells ? RJ_FLAG_CELLS : 0));
     header[5] = (uint8_t)info->colour;
     header[6] = (uint8_t)info->quantizers;
     hr_store_le16(header + 8, (uint16_t)info->width);
@@ -83,7 +96,9 @@ void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_H
         selectors |= info->component[c].quantizer << 2 * c;
     }
     header[7] = (uint8_t)selectors;
-    header[15] = 0;
+    if (info->cells)
+        header[15] = (uint8_t)(__builtin_ctz(info->panel_mcus / RJ_TILE_BLOCKS) |
+                               __builtin_ctz(info->cell_rows) << 4);
     hr_store_le32(header + 16, (uint32_t)info->data_bytes);
     hr_store_le32(header + 20, info->kept_bytes);
     hr_store_le32(header + 24, info->jpeg_head_bytes);
@@ -103,6 +118,11 @@ static void load_header(const uint8_t *p, struct hr_rjpeg_info *info)
     info->quantizer_bytes = p[4] & RJ_FLAG_WIDE_QUANTIZERS ? 2 : 1;
     info->kept_lz4 = p[4] & RJ_FLAG_KEPT_LZ4;
     info->pad_ones = p[4] & RJ_FLAG_PAD_ONES;
+    info->cells = p[4] & RJ_FLAG_CELLS;
+    if (info->cells) {
+        info->panel_mcus = (uint32_t)RJ_TILE_BLOCKS << (p[15] & 15);
+        info->cell_rows = 1u << (p[15] >> 4);
+    }
     info->width = hr_load_le16(p + 8);
     info->height = hr_load_le16(p + 10);
     for (uint32_t c = 0; c < info->components; c++) {
@@ -126,10 +146,11 @@ int hr_rjpeg_info(const uint8_t *packed, size_t bytes, struct hr_rjpeg_info *inf
     if (!hr_rjpeg_sniff(packed, bytes))
         return hr_fail(err, HR_E_FORMAT, "not a repacked JPEG");
     load_header(packed, &read);
-    if (packed[4] & ~7u || packed[15] || !rj_geometry(&read))
+    if (packed[4] & ~(7u | RJ_FLAG_CELLS) || (packed[15] && !read.cells) || !rj_geometry(&read))
         return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged header");
     /* The smallest tiles set a floor, so that a short value cannot claim a large picture. */
-    if (read.data_bytes < 4ull * read.tile_count || read.data_bytes > (uint64_t)RJ_TILE_MAX * read.tile_count)
+    if (read.data_bytes < 4ull * read.tile_count ||
+        read.data_bytes > (RJ_TILE_MAX + 2ull * read.cells) * read.tile_count)
         return hr_fail(err, HR_E_DECODE, "repacked JPEG claims a wrong amount of data");
     read.value_bytes = read.head_bytes + read.data_bytes + read.kept_bytes;
     *info = read;
@@ -149,25 +170,47 @@ void rj_load_quantizer(const struct hr_rjpeg_info *info, const uint8_t *head, ui
 int rj_check_box(const struct hr_rjpeg_info *info, const struct hr_rjpeg_box *box,
                  struct hr_error *err)
 {
-    if (!box->w || !box->h || box->x >= info->width || box->y >= info->height ||
-        box->w > info->width - box->x || box->h > info->height - box->y)
+    uint32_t shrink = box->shrink ? box->shrink : 1;
+
+    if (shrink > 8 || shrink & (shrink - 1))
+        return hr_fail(err, HR_E_USAGE, "no picture is decoded at 1/%u", shrink);
+    uint32_t w = ceil_div(info->width, shrink), h = ceil_div(info->height, shrink);
+    if (!box->w || !box->h || box->x >= w || box->y >= h || box->w > w - box->x || box->h > h - box->y)
         return hr_fail(err, HR_E_USAGE, "box %u,%u %ux%u is not inside of a picture of %ux%u", box->x,
-                       box->y, box->w, box->h, info->width, info->height);
+                       box->y, box->w, box->h, w, h);
     return 0;
 }
 
-static void reach_component(const struct hr_rjpeg_info *info, const struct hr_rjpeg_box *box,
+/* libjpeg's choice: a subsampled component is shrunk less, up to not at all, where that spares its
+ * upsampling in both directions. smallest: samples of an unsubsampled block's side. */
+static uint32_t block_size(const struct hr_rjpeg_info *info, const struct hr_rjpeg_component *k, uint32_t smallest)
+{
+    uint32_t size = smallest;
+
+    while (size < 8 && info->h_max * smallest % (k->h * size * 2) == 0 &&
+           info->v_max * smallest % (k->v * size * 2) == 0)
+        size *= 2;
+    return size;
+}
+
+static void reach_component(const struct hr_rjpeg_info *info, const struct hr_rjpeg_box *box, uint32_t smallest,
                             uint32_t c, struct rj_reach *reach)
 {
     const struct hr_rjpeg_component *k = &info->component[c];
-    uint32_t hs = info->h_max / k->h, vs = info->v_max / k->v;
+    uint32_t size = block_size(info, k, smallest);
+    uint32_t hs = info->h_max * smallest / (k->h * size), vs = info->v_max * smallest / (k->v * size);
+    uint32_t width = ceil_div((uint64_t)info->width * k->h * size, info->h_max * 8);
+    uint32_t height = ceil_div((uint64_t)info->height * k->v * size, info->v_max * 8);
     /* libjpeg-turbo's choice: triangle filters for 2:1 across, 2:1 down and both; rows of one or
-     * two samples are repeated where the filter goes across. */
-    bool smooth_h = hs == 2 && vs <= 2 && k->width > 2;
-    bool smooth_v = vs == 2 && (hs == 1 || smooth_h);
+     * two samples are repeated where the filter goes across, and so is everything at 1/8. */
+    bool smooth_h = smallest > 1 && hs == 2 && vs <= 2 && width > 2;
+    bool smooth_v = smallest > 1 && vs == 2 && (hs == 1 || smooth_h);
     uint32_t left = box->x / hs, right = (box->x + box->w - 1) / hs + 1;
     uint32_t top = box->y / vs, bottom = (box->y + box->h - 1) / vs + 1;
 
+    reach->component[c].size = size;
+    reach->component[c].width = width;
+    reach->component[c].height = height;
     reach->component[c].h_step = hs;
     reach->component[c].v_step = vs;
     reach->component[c].smooth_h = smooth_h;
@@ -176,31 +219,38 @@ static void reach_component(const struct hr_rjpeg_info *info, const struct hr_rj
     reach->component[c].x_end = right;
     if (smooth_h) {
         left -= left > 0;
-        right += right < k->width;
+        right += right < width;
     }
     if (smooth_v) {
         top -= top > 0;
-        bottom += bottom < k->height;
+        bottom += bottom < height;
     }
-    reach->component[c].block = left / 8;
-    reach->component[c].block_end = (right + 7) / 8;
-    reach->component[c].row = top / 8;
-    reach->component[c].row_end = (bottom + 7) / 8;
-    if (top / 8 / k->v < reach->mcu_row)
-        reach->mcu_row = top / 8 / k->v;
-    if (ceil_div((bottom + 7) / 8, k->v) > reach->mcu_row_end)
-        reach->mcu_row_end = ceil_div((bottom + 7) / 8, k->v);
+    uint32_t row = top / size, row_end = ceil_div(bottom, size);
+    uint32_t block = left / size, block_end = ceil_div(right, size);
+    reach->component[c].block = block;
+    reach->component[c].block_end = block_end;
+    reach->component[c].row = row;
+    reach->component[c].row_end = row_end;
+    reach->mcu_row = row / k->v < reach->mcu_row ? row / k->v : reach->mcu_row;
+    if (ceil_div(row_end, k->v) > reach->mcu_row_end)
+        reach->mcu_row_end = ceil_div(row_end, k->v);
+    uint32_t panel = block / k->h / info->panel_mcus, panel_end = (block_end - 1) / k->h / info->panel_mcus + 1;
+    reach->panel = panel < reach->panel ? panel : reach->panel;
+    reach->panel_end = panel_end > reach->panel_end ? panel_end : reach->panel_end;
     reach->smooth_v |= smooth_v;
 }
 
 void rj_find_reach(const struct hr_rjpeg_info *info, const struct hr_rjpeg_box *box,
                    uint32_t components, struct rj_reach *reach)
 {
-    reach->mcu_row = UINT32_MAX;
-    reach->mcu_row_end = 0;
+    uint32_t smallest = 8 / (box->shrink ? box->shrink : 1);
+
+    reach->mcu_row = reach->panel = UINT32_MAX;
+    reach->mcu_row_end = reach->panel_end = 0;
+    reach->mcu_height = info->v_max * smallest;
     reach->smooth_v = false;
     for (uint32_t c = 0; c < components; c++)
-        reach_component(info, box, c, reach);
+        reach_component(info, box, smallest, c, reach);
 }
 
 uint64_t rj_sum_sizes(const struct hr_rjpeg_info *info, const uint8_t *head, uint64_t first,
@@ -212,55 +262,4 @@ uint64_t rj_sum_sizes(const struct hr_rjpeg_info *info, const uint8_t *head, uin
     for (uint64_t i = 0; i < count; i++)
         sum += hr_load_le16(p + 2 * i);
     return sum;
-}
-
-struct range_list {
-    struct hr_rjpeg_range *ranges;
-    int count, max;
-    uint64_t gap;
-};
-
-static void add_range(struct range_list *list, uint64_t off, uint64_t bytes)
-{
-    struct hr_rjpeg_range *last = list->count ? &list->ranges[list->count - 1] : NULL;
-
-    if (last && (off - (last->off + last->bytes) <= list->gap || list->count == list->max)) {
-        last->bytes = off + bytes - last->off;
-        return;
-    }
-    list->ranges[list->count++] = (struct hr_rjpeg_range){off, bytes};
-}
-
-int hr_rjpeg_ranges(const struct hr_rjpeg_info *info, const uint8_t *head, size_t head_bytes,
-                    const struct hr_rjpeg_box *box, uint64_t gap, struct hr_rjpeg_range *ranges,
-                    int max, struct hr_error *err)
-{
-    struct range_list list = {ranges, 0, max, gap};
-    struct rj_reach reach;
-    int ret = rj_check_box(info, box, err);
-
-    if (ret < 0)
-        return ret;
-    if (max < 1)
-        return hr_fail(err, HR_E_USAGE, "no room for a range");
-    if (head_bytes < info->head_bytes)
-        return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG's head is cut off");
-    rj_find_reach(info, box, info->components, &reach);
-
-    uint64_t tile = (uint64_t)reach.mcu_row * info->tiles_per_mcu_row;
-    uint64_t off = info->head_bytes + rj_sum_sizes(info, head, 0, tile);
-    for (uint32_t m = reach.mcu_row; m < reach.mcu_row_end; m++)
-        for (uint32_t c = 0; c < info->components; c++) {
-            const struct hr_rjpeg_component *k = &info->component[c];
-            uint32_t first = reach.component[c].block / RJ_TILE_BLOCKS;
-            uint32_t end = ceil_div(reach.component[c].block_end, RJ_TILE_BLOCKS);
-            for (uint32_t by = m * k->v; by < (m + 1) * k->v; by++, tile += k->tiles_w) {
-                uint64_t skipped = rj_sum_sizes(info, head, tile, first);
-                uint64_t wanted = rj_sum_sizes(info, head, tile + first, end - first);
-                if (by >= reach.component[c].row && by < reach.component[c].row_end)
-                    add_range(&list, off + skipped, wanted);
-                off += skipped + wanted + rj_sum_sizes(info, head, tile + end, k->tiles_w - end);
-            }
-        }
-    return list.count;
 }

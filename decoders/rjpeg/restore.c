@@ -8,6 +8,7 @@
 #include "rjpeg/kept.h"
 #include "rjpeg/markers.h"
 #include "rjpeg/tile.h"
+#include "rjpeg/tiles.h"
 
 enum {
     CHUNK = 1 << 14,
@@ -112,44 +113,44 @@ static void put_restart(struct scan *s, uint32_t number)
 
 struct restore {
     struct hr_rjpeg_info info;
-    const uint8_t *packed;
+    struct rj_tiles tiles;
     struct rj_markers markers;
     struct scan scan;
     uint8_t guarded[RJ_TILE_MAX + RJ_TILE_READ]; /* the tile at hand, with readable bytes behind */
     int16_t (*coef)[64];                         /* one MCU row; each block row in whole tiles */
 };
 
-static int read_tile(struct restore *r, uint64_t *off, uint64_t index, uint32_t blocks,
-                     int16_t (*coef)[64], struct hr_error *err)
+static int read_tile(struct restore *r, uint32_t p, uint32_t blocks, int16_t (*coef)[64], struct hr_error *err)
 {
-    uint32_t size = hr_load_le16(r->packed + r->info.sizes_off + 2 * index);
+    const uint8_t *bytes;
+    uint32_t size;
+    int ret = rj_tiles_take(&r->tiles, p, blocks, &bytes, &size, err);
 
-    if (size < rj_tile_min_bytes(blocks) || size > RJ_TILE_MAX ||
-        size > r->info.head_bytes + r->info.data_bytes - *off)
-        return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile table");
-    memcpy(r->guarded, r->packed + *off, size);
+    if (ret < 0)
+        return ret;
+    memcpy(r->guarded, bytes, size);
     memset(r->guarded + size, 0, RJ_TILE_READ);
-    *off += size;
     if (!rj_tile_coefficients(r->guarded, size, blocks, coef))
         return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile");
     return 0;
 }
 
-static int read_mcu_row(struct restore *r, uint32_t m, uint64_t *off, struct hr_error *err)
+static int read_mcu_row(struct restore *r, uint32_t m, struct hr_error *err)
 {
-    uint64_t index = (uint64_t)m * r->info.tiles_per_mcu_row;
     int16_t(*coef)[64] = r->coef;
+    int ret = rj_tiles_row(&r->tiles, m, err);
 
-    for (uint32_t c = 0; c < r->info.components; c++) {
+    for (uint32_t c = 0; c < r->info.components && ret >= 0; c++) {
         const struct hr_rjpeg_component *k = &r->info.component[c];
         for (uint32_t row = 0; row < k->v; row++)
-            for (uint32_t t = 0; t < k->tiles_w; t++, index++, coef += RJ_TILE_BLOCKS) {
-                int ret = read_tile(r, off, index, rj_tile_blocks(k, t * RJ_TILE_BLOCKS), coef, err);
-                if (ret < 0)
-                    return ret;
-            }
+            for (uint32_t p = 0, t = 0; p < r->info.panels; p++)
+                for (; t < rj_panel_tile(&r->info, k, p + 1); t++, coef += RJ_TILE_BLOCKS) {
+                    ret = read_tile(r, p, rj_tile_blocks(k, t * RJ_TILE_BLOCKS), coef, err);
+                    if (ret < 0)
+                        return ret;
+                }
     }
-    return 0;
+    return ret;
 }
 
 static void put_mcu(struct restore *r, uint32_t x)
@@ -167,10 +168,9 @@ static void put_mcu(struct restore *r, uint32_t x)
 static int put_scan(struct restore *r, struct hr_error *err)
 {
     uint32_t interval = r->markers.restart_interval, left = interval, restarts = 0;
-    uint64_t off = r->info.head_bytes;
 
     for (uint32_t m = 0; m < r->info.mcu_rows; m++) {
-        int ret = read_mcu_row(r, m, &off, err);
+        int ret = read_mcu_row(r, m, err);
         if (ret < 0)
             return ret;
         for (uint32_t x = 0; x < r->info.mcus_w; x++) {
@@ -237,8 +237,9 @@ int hr_rjpeg_restore(const uint8_t *packed, size_t bytes, struct hr_buf *jpeg, s
     ret = r && r->coef ? rj_kept_load(&info, packed, &kept, err)
                        : hr_fail(err, HR_E_NOMEM, "no memory to restore a JPEG");
     if (ret >= 0) {
+        struct hr_rjpeg_view view = hr_rjpeg_view_whole(packed, info.head_bytes + info.data_bytes);
         r->info = info;
-        r->packed = packed;
+        rj_tiles_begin(&r->tiles, &r->info, &view, 0, info.panels);
         ret = restore(r, kept, jpeg, err);
     }
     hr_free(kept);

@@ -7,6 +7,7 @@
  *   hr_rjpeg_restore() packed -> jpeg
  *   hr_rjpeg_info()    the fixed header, checked
  *   hr_rjpeg_ranges()  box -> which bytes of the value are needed
+ *   hr_rjpeg_check()   checksums of those bytes, where the value has them
  *   hr_rjpeg_decode()  packed, box -> rows of pixels, on a context that each worker owns
  *
  * Every function takes any bytes: what is damaged is an error or wrong pixels, never a stray access
@@ -21,6 +22,9 @@ enum {
     HR_RJPEG_HEADER_BYTES = 32, /* fixed part of the head */
     HR_RJPEG_TILE_BLOCKS = 16,  /* 8x8 blocks in a full tile */
     HR_RJPEG_COMPONENTS = 3,
+    HR_RJPEG_MAX_PANELS = 32,
+    /* Files from this size on are stored in cells, which can be read and checked one by one. */
+    HR_RJPEG_CELLS_BYTES = 256 << 10,
 };
 
 enum hr_rjpeg_colour { HR_RJPEG_GRAY = 0, HR_RJPEG_YCBCR = 1, HR_RJPEG_RGB = 2 };
@@ -33,8 +37,9 @@ struct hr_rjpeg_component {
     uint32_t tiles_w, tile_first;   /* tiles in a block row; first tile inside an MCU row */
 };
 
-/* The value is head | tiles | kept. The head (fixed header, quantizers, tile sizes) is what the
- * shard's seek table repeats, so that a read can be planned without the payload. */
+/* The value is head | tiles | kept. Values in cells have the tile sizes in their cells and a table of
+ * cells in the head; that head is what the shard's seek table repeats, so that a read can be planned
+ * without the payload. */
 struct hr_rjpeg_info {
     uint32_t width, height; /* pixels */
     uint32_t components;    /* 1 or 3 */
@@ -47,20 +52,27 @@ struct hr_rjpeg_info {
     uint32_t kept_bytes;                  /* original bytes around the scan, as stored */
     uint32_t jpeg_head_bytes, jpeg_tail_bytes; /* the same, as they were */
     bool kept_lz4, pad_ones;
+    /* A cell is cell_rows MCU rows of a panel, and panels of panel_mcus MCUs stand side by side. Without
+     * cells: one panel, and one cell in it. */
+    bool cells;
+    uint32_t panel_mcus, panels, cell_rows, cells_per_panel, cell_count;
     uint64_t value_bytes;                      /* head + tiles + kept */
     struct hr_rjpeg_component component[HR_RJPEG_COMPONENTS];
 };
 
 struct hr_rjpeg_box {
     uint32_t x, y, w, h; /* pixels; must lie inside of the picture and not be empty */
+    /* Of the picture at 1/shrink, ceil(width / shrink) x ceil(height / shrink) pixels, as libjpeg's
+     * scaled decode gives it: 1, 2, 4 or 8. 0 counts as 1. */
+    uint32_t shrink;
 };
 
 struct hr_rjpeg_range {
     uint64_t off, bytes; /* inside of the value */
 };
 
-/* Repacks a JPEG file. out gets the value, seek (may be NULL) a copy of its head; both are reset
- * first. Returns 0 only after the packed bytes gave back the file and its pixels exactly.
+/* Repacks a JPEG file. out gets the value, seek (may be NULL) a copy of its head where the value is in
+ * cells, else nothing; both are reset first. Returns 0 only after the packed bytes gave back the file and its pixels exactly.
  * HR_E_FORMAT: sound, but of a kind that is not repacked (progressive, CMYK, 12 bit, several scans,
  * absurd coefficients …): keep the file as it is. HR_E_DECODE: damaged. err says why. */
 int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struct hr_buf *seek,
@@ -82,27 +94,44 @@ bool hr_rjpeg_sniff(const uint8_t *bytes, size_t count);
 int hr_rjpeg_info(const uint8_t *packed, size_t bytes, struct hr_rjpeg_info *info,
                   struct hr_error *err) HR_MUST_CHECK;
 
-/* Which bytes of the value a box needs beside its head: fills at most max ranges, in order, apart
+/* Which bytes of the value (whole cells, where it has them) a box needs beside its head: fills at most
+ * max ranges, in order, apart
  * from each other by more than `gap` bytes (closer ones are joined; so are the last ones when max
  * is reached). head: info->head_bytes bytes. Returns the count, at least 1, or HR_E_*. */
 int hr_rjpeg_ranges(const struct hr_rjpeg_info *info, const uint8_t *head, size_t head_bytes,
                     const struct hr_rjpeg_box *box, uint64_t gap, struct hr_rjpeg_range *ranges,
                     int max, struct hr_error *err) HR_MUST_CHECK;
 
+struct hr_rjpeg_part {
+    const uint8_t *data; /* of the value's byte off */
+    uint64_t off;
+    size_t bytes;
+};
+
 /* A value, or those parts of it that a box needs: data[0] is the value's byte data_off. Where only
- * some ranges were read, they lie at their places and what is between them does not matter. */
+ * some ranges were read, they lie at their places and what is between them does not matter. Values in
+ * cells also come as parts, which lie in one buffer in the order of their offsets. */
 struct hr_rjpeg_view {
     const uint8_t *head;
     size_t head_bytes;
     const uint8_t *data;
     uint64_t data_off;
     size_t data_bytes;
+    const struct hr_rjpeg_part *parts; /* instead of data */
+    uint32_t part_count;
 };
 
 static inline struct hr_rjpeg_view hr_rjpeg_view_whole(const uint8_t *packed, size_t bytes)
 {
-    return (struct hr_rjpeg_view){packed, bytes, packed, 0, bytes};
+    return (struct hr_rjpeg_view){
+        .head = packed, .head_bytes = bytes, .data = packed, .data_bytes = bytes};
 }
+
+/* The checksums of all cells that the box needs. 0 (also for values without cells), HR_E_CHECKSUM,
+ * HR_E_TRUNCATED where a cell is not among the parts, or HR_E_DECODE. *checked (may be NULL): bytes
+ * that were looked at. */
+int hr_rjpeg_check(const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box, uint64_t *checked,
+                   struct hr_error *err) HR_MUST_CHECK;
 
 /* Where rows go, from top to bottom, box.w * channels bytes each: to row() one by one (readable 64
  * bytes past the end, valid during the call), or, where row is NULL, to dst + y * stride (exactly

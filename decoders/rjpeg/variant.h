@@ -28,6 +28,10 @@ struct rj_variant {
     /* Decodes tiles; tables[component] were prepared. False when a tile is damaged. */
     bool (*run)(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES],
                 size_t stride, void *scratch);
+    /* The same at reduced size: a block gives size x size samples (4, 2, 1). All tiles are of the one
+     * component whose quantizer is given, of any size of entries; 16 size columns are writable. */
+    bool (*run_scaled)(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
+                       size_t stride, void *scratch);
 
     /* Triangle filters of libjpeg-turbo on a row of samples (in[-1] and in[count] are set) and its
      * neighbour row. across: 2 count samples out; down: count; both: 2 count, sums has room for
@@ -40,6 +44,14 @@ struct rj_variant {
     void (*ycc_to_rgb)(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb);
     void (*interleave)(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb);
 };
+
+/* run_scaled of the levels. */
+bool rj_run_scaled_c(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
+                     size_t stride, void *scratch);
+bool rj_run_scaled_avx2(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
+                        size_t stride, void *scratch);
+bool rj_run_scaled_avx512(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
+                          size_t stride, void *scratch);
 
 extern const struct rj_variant rj_variant_c, rj_variant_avx2, rj_variant_avx512;
 

@@ -710,6 +710,7 @@ const struct rj_variant rj_variant_avx2 = {
     .init = init,
     .prepare = prepare,
     .run = run,
+    .run_scaled = rj_run_scaled_avx2,
     .across = across,
     .down = down,
     .both = both,

@@ -642,6 +642,7 @@ const struct rj_variant rj_variant_avx512 = {
     .init = init,
     .prepare = prepare,
     .run = run,
+    .run_scaled = rj_run_scaled_avx512,
     .across = across,
     .down = down,
     .both = both,

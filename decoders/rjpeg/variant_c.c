@@ -301,6 +301,7 @@ const struct rj_variant rj_variant_c = {
     .max_quantizer = 65535,
     .prepare = prepare,
     .run = run,
+    .run_scaled = rj_run_scaled_c,
     .across = across,
     .down = down,
     .both = both,

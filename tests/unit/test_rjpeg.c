@@ -14,68 +14,15 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "jpeg_tool.h"
 #include "lib/shared.h"
 #include "rjpeg/rjpeg.h"
 
 static const char *const variants[] = {"c", "avx2", "avx512"};
 
-struct bytes {
-    uint8_t *data;
-    size_t count;
-};
-
-struct picture {
-    uint8_t *pixels; /* libjpeg's */
-    uint32_t width, height, channels;
-};
-
-struct jpeg_errors {
-    struct jpeg_error_mgr mgr;
-    jmp_buf escape;
-};
-
-static void escape(j_common_ptr cinfo)
-{
-    longjmp(((struct jpeg_errors *)cinfo->err)->escape, 1);
-}
-
-static void quiet(j_common_ptr cinfo)
-{
-}
-
 static void random_init(struct hr_rng *rng, uint32_t stream)
 {
     hr_rng_init(rng, 7, 0, 0, stream);
-}
-
-static struct picture decode_by_libjpeg(struct bytes jpeg)
-{
-    struct jpeg_decompress_struct d;
-    struct jpeg_errors e;
-    struct picture p = {0};
-
-    d.err = jpeg_std_error(&e.mgr);
-    e.mgr.error_exit = escape;
-    e.mgr.output_message = quiet;
-    if (setjmp(e.escape))
-        fail_msg("libjpeg refused a file that was repacked");
-    jpeg_create_decompress(&d);
-    jpeg_mem_src(&d, jpeg.data, jpeg.count);
-    jpeg_read_header(&d, TRUE);
-    d.out_color_space = d.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    d.dct_method = JDCT_ISLOW;
-    jpeg_start_decompress(&d);
-    p.width = d.output_width;
-    p.height = d.output_height;
-    p.channels = (uint32_t)d.output_components;
-    p.pixels = hr_alloc((size_t)p.width * p.height * p.channels);
-    while (d.output_scanline < d.output_height) {
-        JSAMPROW row = p.pixels + (size_t)d.output_scanline * p.width * p.channels;
-        jpeg_read_scanlines(&d, &row, 1);
-    }
-    jpeg_finish_decompress(&d);
-    jpeg_destroy_decompress(&d);
-    return p;
 }
 
 struct rows {
@@ -135,7 +82,8 @@ static void check_ranges(struct hr_rjpeg *d, const struct hr_buf *packed, const 
     memset(part, 0xee, bytes);
     for (int i = 0; i < n; i++)
         memcpy(part + (ranges[i].off - first), packed->data + ranges[i].off, ranges[i].bytes);
-    struct hr_rjpeg_view view = {packed->data, info.head_bytes, part, first, bytes};
+    struct hr_rjpeg_view view = {
+        .head = packed->data, .head_bytes = info.head_bytes, .data = part, .data_off = first, .data_bytes = bytes};
     check_box(d, &view, p, box);
     hr_free(part);
 }
@@ -162,7 +110,7 @@ static struct hr_rjpeg *decoder;
 
 static void check_pixels(struct bytes jpeg, const struct hr_buf *packed, int boxes, struct hr_rng *rng)
 {
-    struct picture p = decode_by_libjpeg(jpeg);
+    struct picture p = jpeg_decode(jpeg, 1);
     /* An exact copy, so that the address sanitizer sees reads past the end. */
     uint8_t *exact = hr_alloc(packed->used);
     memcpy(exact, packed->data, packed->used);
@@ -201,8 +149,10 @@ static int check_file(struct bytes jpeg, int boxes, struct hr_rng *rng, struct h
         assert_memory_equal(restored.data, jpeg.data, jpeg.count);
         assert_int_equal(hr_rjpeg_info(packed.data, HR_RJPEG_HEADER_BYTES, &info, NULL), 0);
         assert_int_equal(info.value_bytes, packed.used);
-        assert_int_equal(seek.used, info.head_bytes);
-        assert_memory_equal(seek.data, packed.data, seek.used);
+        assert_int_equal(info.cells, jpeg.count >= HR_RJPEG_CELLS_BYTES);
+        assert_int_equal(seek.used, info.cells ? info.head_bytes : 0);
+        if (info.cells)
+            assert_memory_equal(seek.data, packed.data, seek.used);
         check_pixels(jpeg, &packed, boxes, rng);
         tally->packed++;
         tally->jpeg_bytes += jpeg.count;
@@ -217,75 +167,10 @@ static int check_file(struct bytes jpeg, int boxes, struct hr_rng *rng, struct h
     return ret;
 }
 
-/* A JPEG made by libjpeg. */
-struct recipe {
-    uint32_t width, height;
-    int components, h, v; /* of the first component; the others are 1x1 unless given */
-    int h2, v2;
-    int quality, restart, quantizer_scale;
-    bool optimize, rgb, progressive, force_16bit;
-};
-
-static void fill_row(struct hr_rng *rng, const struct recipe *r, uint32_t y, uint8_t *row)
-{
-    bool noise = r->width % 3 == 0;
-
-    for (uint32_t x = 0; x < r->width; x++)
-        for (int c = 0; c < r->components; c++) {
-            uint32_t smooth = (x * (3 + (uint32_t)c) + y * (5 - (uint32_t)c)) & 255;
-            row[x * (uint32_t)r->components + (uint32_t)c] =
-                (uint8_t)(noise ? hr_rng_u32(rng) : smooth + (hr_rng_u32(rng) & 31));
-        }
-}
-
-static struct bytes make_jpeg(const struct recipe *r, struct hr_rng *rng)
-{
-    struct jpeg_compress_struct c;
-    struct jpeg_error_mgr e;
-    unsigned char *out = NULL;
-    unsigned long bytes = 0;
-
-    c.err = jpeg_std_error(&e);
-    e.output_message = quiet;
-    jpeg_create_compress(&c);
-    jpeg_mem_dest(&c, &out, &bytes);
-    c.image_width = r->width;
-    c.image_height = r->height;
-    c.input_components = r->components;
-    c.in_color_space = r->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    jpeg_set_defaults(&c);
-    if (r->rgb)
-        jpeg_set_colorspace(&c, JCS_RGB);
-    jpeg_set_quality(&c, r->quality, !r->force_16bit);
-    if (r->quantizer_scale)
-        jpeg_set_linear_quality(&c, r->quantizer_scale, FALSE);
-    c.comp_info[0].h_samp_factor = r->h;
-    c.comp_info[0].v_samp_factor = r->v;
-    for (int i = 1; i < r->components; i++) {
-        c.comp_info[i].h_samp_factor = r->h2 ? r->h2 : 1;
-        c.comp_info[i].v_samp_factor = r->v2 ? r->v2 : 1;
-    }
-    c.restart_interval = (unsigned)r->restart;
-    c.optimize_coding = r->optimize;
-    if (r->progressive)
-        jpeg_simple_progression(&c);
-    jpeg_start_compress(&c, TRUE);
-    uint8_t *row = hr_alloc((size_t)r->width * 3);
-    while (c.next_scanline < c.image_height) {
-        JSAMPROW rows = row;
-        fill_row(rng, r, c.next_scanline, row);
-        jpeg_write_scanlines(&c, &rows, 1);
-    }
-    hr_free(row);
-    jpeg_finish_compress(&c);
-    jpeg_destroy_compress(&c);
-    return (struct bytes){out, bytes};
-}
-
 static void check_recipe(const struct recipe *r, struct hr_rng *rng, struct tally *tally)
 {
     struct hr_error err = HR_ERROR_INIT;
-    struct bytes jpeg = make_jpeg(r, rng);
+    struct bytes jpeg = jpeg_make(r, rng);
 
     if (check_file(jpeg, 6, rng, &err, tally) < 0)
         fail_msg("%ux%u %dx%d quality %d: %s", r->width, r->height, r->h, r->v, r->quality, err.text);
@@ -368,7 +253,7 @@ static void wide_quantizers(void **state)
         struct recipe r = {.width = 60, .height = 33, .components = 3, .h = 1 + q % 2, .v = 1, .quality = 50,
                            .quantizer_scale = 100 * q, .force_16bit = true};
         struct hr_error err = HR_ERROR_INIT;
-        struct bytes jpeg = make_jpeg(&r, &rng);
+        struct bytes jpeg = jpeg_make(&r, &rng);
         int ret = check_file(jpeg, 4, &rng, &err, &tally);
         assert_true(ret == 0 || ret == HR_E_FORMAT);
         hr_free(jpeg.data);
@@ -384,13 +269,13 @@ static void other_kinds_are_refused_with_a_reason(void **state)
     struct hr_error err = HR_ERROR_INIT;
 
     random_init(&rng, 6);
-    struct bytes jpeg = make_jpeg(&r, &rng);
+    struct bytes jpeg = jpeg_make(&r, &rng);
     assert_int_equal(check_file(jpeg, 1, &rng, &err, &tally), HR_E_FORMAT);
     assert_non_null(strstr(err.text, "progressive"));
     hr_free(jpeg.data);
 
     r.progressive = false;
-    jpeg = make_jpeg(&r, &rng);
+    jpeg = jpeg_make(&r, &rng);
     for (size_t cut = 0; cut + 3 < jpeg.count; cut += 1 + cut / 16)
         assert_true(check_file((struct bytes){jpeg.data, cut}, 1, &rng, &err, &tally) < 0);
     hr_free(jpeg.data);
@@ -404,7 +289,7 @@ static void bytes_after_the_picture_are_kept(void **state)
     struct hr_error err = HR_ERROR_INIT;
 
     random_init(&rng, 8);
-    struct bytes jpeg = make_jpeg(&r, &rng);
+    struct bytes jpeg = jpeg_make(&r, &rng);
     uint8_t *longer = hr_alloc(jpeg.count + 5000);
     memcpy(longer, jpeg.data, jpeg.count);
     memset(longer + jpeg.count, 'x', 5000);
@@ -456,7 +341,7 @@ static void luma_alone(void **state)
     struct picture p = {.width = 70, .height = 30, .channels = 1};
 
     random_init(&rng, 9);
-    struct bytes jpeg = make_jpeg(&r, &rng);
+    struct bytes jpeg = jpeg_make(&r, &rng);
     assert_int_equal(hr_rjpeg_encode(jpeg.data, jpeg.count, &packed, NULL, NULL), 0);
     struct jpeg_decompress_struct d;
     struct jpeg_error_mgr e;
@@ -496,7 +381,7 @@ static void damage_does_no_harm(void **state)
     for (int i = 0; i < 8; i++) {
         struct recipe r = {.width = 20 + 40 * (uint32_t)i, .height = 64 - 4 * (uint32_t)i, .components = i == 3 ? 1 : 3,
                            .h = 1 + i % 2, .v = 1 + i / 2 % 2, .quality = 40 + 8 * i};
-        struct bytes made = make_jpeg(&r, &rng);
+        struct bytes made = jpeg_make(&r, &rng);
         assert_int_equal(hr_rjpeg_encode(made.data, made.count, &packed[i], NULL, NULL), 0);
         hr_free(made.data);
     }

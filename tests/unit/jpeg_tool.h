@@ -1,0 +1,30 @@
+/* JPEG files made by libjpeg for tests, and libjpeg's pixels of them. */
+#ifndef HR_TESTS_UNIT_JPEG_TOOL_H
+#define HR_TESTS_UNIT_JPEG_TOOL_H
+
+#include "base/rng.h"
+
+struct bytes {
+    uint8_t *data;
+    size_t count;
+};
+
+struct picture {
+    uint8_t *pixels; /* libjpeg's */
+    uint32_t width, height, channels;
+};
+
+struct recipe {
+    uint32_t width, height;
+    int components, h, v; /* of the first component; the others are 1x1 unless given */
+    int h2, v2;
+    int quality, restart, quantizer_scale;
+    bool optimize, rgb, progressive, force_16bit;
+};
+
+/* Smooth with a little noise, or noise alone where the width is a multiple of three. hr_free the data. */
+struct bytes jpeg_make(const struct recipe *recipe, struct hr_rng *rng);
+/* The picture at 1/shrink; fails the test where libjpeg refuses. hr_free the pixels. */
+struct picture jpeg_decode(struct bytes jpeg, uint32_t shrink);
+
+#endif
