@@ -122,8 +122,8 @@ struct restore {
 
 static int read_tile(struct restore *r, uint32_t p, uint32_t blocks, int16_t (*coef)[64], struct hr_error *err)
 {
-    const uint8_t *bytes;
-    uint32_t size;
+    const uint8_t *bytes = NULL;
+    uint32_t size = 0;
     int ret = rj_tiles_take(&r->tiles, p, blocks, &bytes, &size, err);
 
     if (ret < 0)

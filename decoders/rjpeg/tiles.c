@@ -72,38 +72,21 @@ int rj_tiles_row(struct rj_tiles *t, uint32_t m, struct hr_error *err)
     return ret;
 }
 
-/* Where a tile can be read RJ_TILE_READ bytes on: in place, or, near the end of what was given, in a
- * copy with a guard zone behind. */
-static const uint8_t *readable(struct rj_tiles *t, const uint8_t *at)
+const uint8_t *rj_tiles_tail(struct rj_tiles *t, const uint8_t *at)
 {
-    const uint8_t *end = t->readable_end;
-    size_t left = (size_t)(end - at);
-
-    if (HR_LIKELY(left >= RJ_TILE_READ))
-        return at;
     if (!t->tail_ready) {
-        size_t keep = t->tail_bytes;
-        memcpy(t->tail, end - keep, keep);
-        memset(t->tail + keep, 0, RJ_TILE_READ);
+        memcpy(t->tail, t->readable_end - t->tail_bytes, t->tail_bytes);
+        memset(t->tail + t->tail_bytes, 0, RJ_TILE_READ);
         t->tail_ready = true;
     }
-    return t->tail + (t->tail_bytes - left);
+    return t->tail + t->tail_bytes - (t->readable_end - at);
 }
 
-int rj_tiles_take(struct rj_tiles *t, uint32_t p, uint32_t blocks, const uint8_t **bytes, uint32_t *size,
-                  struct hr_error *err)
+int rj_tiles_fail(const struct rj_tiles *t, uint32_t p, uint32_t blocks, struct hr_error *err)
 {
-    struct rj_panel_place *place = &t->place[p];
-    uint32_t n = hr_load_le16(place->sizes);
-    uint64_t off = place->off;
+    uint32_t size = hr_load_le16(t->place[p].sizes);
 
-    if (HR_UNLIKELY(n < rj_tile_min_bytes(blocks) || n > RJ_TILE_MAX))
+    if (size < rj_tile_min_bytes(blocks) || size > RJ_TILE_MAX)
         return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged tile table");
-    if (HR_UNLIKELY(off < place->first || off + n > place->end))
-        return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
-    place->sizes += 2;
-    place->off += n;
-    *bytes = readable(t, place->data + (off - place->first));
-    *size = n;
-    return 0;
+    return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
 }

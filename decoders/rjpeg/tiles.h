@@ -29,10 +29,6 @@ void rj_tiles_begin(struct rj_tiles *tiles, const struct hr_rjpeg_info *info, co
  * before must have been taken or skipped. */
 int rj_tiles_row(struct rj_tiles *tiles, uint32_t m, struct hr_error *err) HR_MUST_CHECK;
 
-/* The next tile of panel p, which has so many blocks: RJ_TILE_READ bytes are readable from it on. */
-int rj_tiles_take(struct rj_tiles *tiles, uint32_t p, uint32_t blocks, const uint8_t **bytes, uint32_t *size,
-                  struct hr_error *err) HR_MUST_CHECK;
-
 static inline void rj_tiles_skip(struct rj_tiles *tiles, uint32_t p, uint32_t count)
 {
     struct rj_panel_place *place = &tiles->place[p];
@@ -42,6 +38,29 @@ static inline void rj_tiles_skip(struct rj_tiles *tiles, uint32_t p, uint32_t co
         bytes += hr_load_le16(place->sizes + 2 * (size_t)i);
     place->sizes += 2 * (size_t)count;
     place->off += bytes;
+}
+
+/* Why the next tile cannot be taken. */
+HR_COLD int rj_tiles_fail(const struct rj_tiles *tiles, uint32_t p, uint32_t blocks, struct hr_error *err);
+/* A tile near the end of what was given, in a copy with a guard zone behind. */
+HR_COLD const uint8_t *rj_tiles_tail(struct rj_tiles *tiles, const uint8_t *at);
+
+/* The next tile of panel p, which has so many blocks: RJ_TILE_READ bytes are readable from it on. */
+HR_MUST_CHECK static inline int rj_tiles_take(struct rj_tiles *tiles, uint32_t p, uint32_t blocks,
+                                              const uint8_t **bytes, uint32_t *size, struct hr_error *err)
+{
+    struct rj_panel_place *place = &tiles->place[p];
+    uint32_t n = hr_load_le16(place->sizes);
+    uint64_t off = place->off;
+
+    if (HR_UNLIKELY(n < rj_tile_min_bytes(blocks) || n > RJ_TILE_MAX || off < place->first || off + n > place->end))
+        return rj_tiles_fail(tiles, p, blocks, err);
+    const uint8_t *at = place->data + (off - place->first);
+    place->sizes += 2;
+    place->off += n;
+    *bytes = HR_LIKELY(tiles->readable_end - at >= RJ_TILE_READ) ? at : rj_tiles_tail(tiles, at);
+    *size = n;
+    return 0;
 }
 
 #endif
