@@ -2,6 +2,7 @@
 #include "serve/listen.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,9 +10,40 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 enum { BACKLOG = 64 };
+
+#define LEAVING_NS (5 * HR_NS_PER_S)
+
+/* The socket outlives the process that opened it while an engine of that one is on its way out. */
+static bool owner_is_gone(int fd)
+{
+    struct ucred owner;
+    socklen_t bytes = sizeof(owner);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &bytes) == 0 && owner.pid > 0 &&
+           kill(owner.pid, 0) < 0 && errno == ESRCH;
+}
+
+/* 0 when somebody answers at addr, else the errno of trying; negative: HR_E_*. */
+static int knock(const struct sockaddr_un *addr, struct hr_error *err)
+{
+    uint64_t until = hr_clock_ns() + LEAVING_NS;
+
+    for (;;) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return hr_fail_errno(err, errno, "cannot create a socket");
+        int why = connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ? errno : 0;
+        bool again = why == 0 && owner_is_gone(fd) && hr_clock_ns() < until;
+        hr_fd_close(&fd);
+        if (!again)
+            return why == EAGAIN ? 0 : why;
+        hr_clock_sleep_ns(5 * HR_NS_PER_MS);
+    }
+}
 
 /* Clears the way at a path that is taken: only for a socket that nobody answers on. */
 static int remove_stale(const char *path, const struct sockaddr_un *addr, struct hr_error *err)
@@ -25,13 +57,10 @@ static int remove_stale(const char *path, const struct sockaddr_un *addr, struct
         hr_error_hint(err, "choose another --socket path");
         return HR_E_EXISTS;
     }
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return hr_fail_errno(err, errno, "cannot create a socket");
-    int ret = connect(fd, (const struct sockaddr *)addr, sizeof(*addr));
-    int why = errno;
-    hr_fd_close(&fd);
-    if (ret == 0 || why == EAGAIN) {
+    int why = knock(addr, err);
+    if (why < 0)
+        return why;
+    if (why == 0) {
         hr_fail(err, HR_E_EXISTS, "a sidecar is already serving at '%s'", path);
         hr_error_hint(err, "stop it, or choose another --socket path");
         return HR_E_EXISTS;

@@ -146,6 +146,27 @@ def test_a_killed_sidecar_that_is_restarted_is_a_pause():
     print(f"{kills} kills of the sidecar, {len(rows)} batches")
 
 
+def test_a_restarted_sidecar_feeds_within_a_second_of_being_ready():
+    """However long it was away: trainers look for it more and more rarely, but often enough."""
+    keys = feed.small(fields=AUGMENTED)
+    gaps = []
+    with feed.Sidecar(keys) as sidecar, headrace.Loader(sidecar.address, timeout=30) as loader:
+        feed.take(loader, 3)
+        for away in (0, 0.1, 0.3, 0, 1, 2, 0, 0.7, 0.2):
+            sidecar.kill()
+            ready = []
+            starter = threading.Timer(away, lambda: ready.append(sidecar.start() and time.monotonic()))
+            starter.start()
+            while not ready:  # what was ready still comes; then it waits
+                feed.take(loader, 1)
+            starter.join()
+            feed.take(loader, 1)
+            gaps.append(time.monotonic() - ready[0])
+    print(f"first batch after the sidecar was ready again: median {sorted(gaps)[4] * 1e3:.0f} ms, "
+          f"longest {max(gaps) * 1e3:.0f} ms")
+    assert sorted(gaps)[4] < 1 and max(gaps) < 3
+
+
 @pytest.mark.parametrize("private", [False, True])
 def test_a_killed_engine_is_a_pause(private):
     """The supervisor starts another one; the trainer's sequence goes on."""
