@@ -52,6 +52,12 @@ struct hr_chain_output {
     uint64_t max_bytes;          /* of one sample */
 };
 
+/* What one sample's randomness is drawn from; an op's stream is stream * 256 + its index. */
+struct hr_draw_key {
+    uint64_t seed, epoch, position;
+    uint32_t stream;
+};
+
 /* Everything decided about one sample before a byte is read. Plain values: copied, logged and
  * replayed freely. */
 struct hr_sample_plan {
@@ -63,9 +69,9 @@ struct hr_sample_plan {
         struct hr_image_plan {
             int32_t crop_x, crop_y, crop_w, crop_h; /* in the oriented picture; may reach outside
                                                        it: there the fill colour shows */
-            int32_t out_w, out_h; /* delivered */
+            int32_t out_w, out_h;
             /* A crop after the resize: the box is resized to full_out_w x full_out_h and the
-             * window of out_w x out_h at (out_x, out_y) of that is delivered; it may reach outside,
+             * window of out_w x out_h at (out_x, out_y) of that is made; it may reach outside,
              * where the fill colour shows. full_out_w == 0: no window. All before the flips. */
             int32_t full_out_w, full_out_h, out_x, out_y;
             uint8_t orientation; /* 1..8, to apply */
@@ -73,6 +79,9 @@ struct hr_sample_plan {
             uint8_t filter; /* enum hr_filter */
             uint8_t scaled; /* decode at reduced size allowed */
             uint8_t fill[4];
+            /* Ops on pixels come after this and draw from key again; the size that is delivered. */
+            int32_t end_w, end_h;
+            struct hr_draw_key key;
         } image;
         struct hr_video_plan {
             struct hr_image_plan image;

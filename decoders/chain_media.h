@@ -22,12 +22,6 @@ struct hr_context {
     const struct hr_chain_media *media;
 };
 
-/* What one sample's randomness is drawn from; an op's stream is stream * 256 + its index. */
-struct hr_draw_key {
-    uint64_t seed, epoch, position;
-    uint32_t stream;
-};
-
 struct hr_chain_media {
     const char *name;
     /* The chain that is returned has outputs, output_count and description filled; media and field

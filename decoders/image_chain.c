@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "decoders/decoder.h"
 #include "decoders/icc.h"
-#include "decoders/ops/op.h"
+#include "decoders/ops/picture.h"
 #include "decoders/output.h"
 #include "decoders/pixels.h"
 #include "decoders/scratch.h"
@@ -23,7 +23,7 @@ struct image_chain {
 
 struct image_context {
     struct hr_context base; /* first */
-    struct hr_image_sink *sink;
+    struct hr_picture *picture;
     void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
     void *repacked;               /* state of hr_repacked_jpeg_decoder, likewise */
     uint32_t max_width;
@@ -214,7 +214,7 @@ static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *ke
     if (ret < 0)
         return ret;
     plan->image.scaled = chain->scaled;
-    uint64_t w = (uint64_t)plan->image.out_w, h = (uint64_t)plan->image.out_h;
+    uint64_t w = (uint64_t)plan->image.end_w, h = (uint64_t)plan->image.end_h;
     plan->shape[0][t->planar ? 0 : 2] = t->channels;
     plan->shape[0][t->planar ? 1 : 0] = h;
     plan->shape[0][t->planar ? 2 : 1] = w;
@@ -233,7 +233,7 @@ static void context_destroy(struct hr_context *base)
         if (context->states[i])
             hr_decoder_at(i)->image->destroy(context->states[i]);
     hr_repacked_jpeg_decoder.destroy(context->repacked);
-    hr_image_sink_destroy(context->sink);
+    hr_picture_destroy(context->picture);
     hr_icc_destroy(context->icc);
     hr_free(context->profile.room);
     hr_free(context->profile.around);
@@ -303,7 +303,7 @@ static int context_create(const struct hr_chain *base, struct hr_context **out,
     if (!context)
         return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     context->max_width = chain->max_width;
-    int ret = hr_image_sink_create(&context->sink);
+    int ret = hr_picture_create(&context->picture);
     if (ret == 0)
         ret = state_of(context, &hr_decoder_jpeg, &state);
     if (ret == 0 && chain->managed)
@@ -318,7 +318,7 @@ static int context_create(const struct hr_chain *base, struct hr_context **out,
 
 static bool push(void *user, const uint8_t *row)
 {
-    return hr_image_sink_push(user, row);
+    return hr_picture_push(user, row);
 }
 
 /* ---- colour profiles ---- */
@@ -338,7 +338,7 @@ static bool push_managed(void *user, const uint8_t *row)
     hr_icc_row(m->transform, out, row, m->pixels);
     if (m->channels == 1)
         hr_pixels_rgb_to_gray(out, out, m->pixels);
-    return hr_image_sink_push(m->context->sink, out);
+    return hr_picture_push(m->context->picture, out);
 }
 
 /* What kind of profile a picture can have: 1 gray, 3 RGB, 4 CMYK. */
@@ -383,15 +383,15 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
     target.dst = dst[0];
     bool scaled = plan->image.scaled && choice.abilities & HR_DECODER_SCALED;
     uint32_t shrink = scaled ? hr_image_shrink(&plan->image, plan->facts.width, plan->facts.height) : 1;
-    ret = hr_image_sink_begin(context->sink, &plan->image, &target, plan->facts.width,
-                              plan->facts.height, shrink, &region, err);
-    if (ret < 0 || region.w == 0)
+    ret = hr_picture_begin(context->picture, &chain->ops, &plan->image, &target,
+                           plan->facts.width, plan->facts.height, shrink, &region, err);
+    if (ret < 0)
         return ret;
     struct hr_image_request request = {
         .bytes = value, .count = value_bytes,
         .picture_w = plan->facts.width, .picture_h = plan->facts.height,
         .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
-        .channels = target.channels, .push = push, .user = context->sink,
+        .channels = target.channels, .push = push, .user = context->picture,
     };
     struct managed managed = {.context = context, .pixels = region.w, .channels = target.channels};
     if (chain->managed)
@@ -403,8 +403,11 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         request.push = push_managed;
         request.user = &managed;
     }
-    ret = choice.image->decode(choice.state, &request, err);
-    if (ret == 0 && !hr_image_sink_end(context->sink))
+    if (region.w) /* else nothing of the picture shows */
+        ret = choice.image->decode(choice.state, &request, err);
+    if (ret == 0)
+        ret = hr_picture_end(context->picture, err);
+    if (ret > 0)
         return hr_fail(err, HR_E_DECODE, "the %s decoder gave too few rows", choice.name);
     return ret;
 }

@@ -14,7 +14,7 @@
 #include "decoders/clip.h"
 #include "decoders/decoder.h"
 #include "decoders/frame_rgb.h"
-#include "decoders/ops/op.h"
+#include "decoders/ops/picture.h"
 #include "decoders/output.h"
 #include "decoders/sink.h"
 
@@ -39,7 +39,7 @@ struct video_context {
     struct hr_av_index index;
     AVFrame *held; /* by time: shown until the next one's time */
     struct hr_frame_rgb rgb;
-    struct hr_image_sink *sink;
+    struct hr_picture *picture;
     uint32_t *places; /* in the presentation, of each frame of the clip */
 };
 
@@ -286,13 +286,13 @@ static int plan_picture(const struct video_chain *chain, const struct hr_draw_ke
                                turned ? facts->width : facts->height, image, err);
     if (ret < 0)
         return ret;
-    set_shape(chain, (uint64_t)image->out_w, (uint64_t)image->out_h, plan->shape[0]);
-    plan->bytes[0] = clip_bytes(chain, (uint64_t)image->out_w * (uint64_t)image->out_h);
+    set_shape(chain, (uint64_t)image->end_w, (uint64_t)image->end_h, plan->shape[0]);
+    plan->bytes[0] = clip_bytes(chain, (uint64_t)image->end_w * (uint64_t)image->end_h);
     plan->shape[1][0] = chain->frames;
     plan->bytes[1] = chain->frames * sizeof(double);
     if (plan->bytes[0] > chain->head.outputs[0].max_bytes)
         return hr_fail(err, HR_E_LIMIT, "%d x %d pixels are more than the field's samples may have",
-                       image->out_w, image->out_h);
+                       image->end_w, image->end_h);
     return 0;
 }
 
@@ -329,7 +329,7 @@ static void context_destroy(struct hr_context *head)
     hr_av_index_finish(&context->index);
     hr_av.av_frame_free(&context->held);
     hr_frame_rgb_finish(&context->rgb);
-    hr_image_sink_destroy(context->sink);
+    hr_picture_destroy(context->picture);
     hr_free(context->places);
     hr_free(context);
 }
@@ -344,7 +344,7 @@ static int context_create(const struct hr_chain *head, struct hr_context **out, 
     context->places = hr_alloc_zero(
         HR_CONTAINER_OF(head, const struct video_chain, head)->frames, sizeof(uint32_t));
     if (!context->held || !context->places ||
-        hr_image_sink_create(&context->sink) < 0) {
+        hr_picture_create(&context->picture) < 0) {
         context_destroy(&context->head);
         return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
     }
@@ -369,7 +369,7 @@ struct job {
 static uint64_t frame_at(const struct job *job, uint32_t k)
 {
     const struct hr_image_plan *image = &job->plan->video.image;
-    uint64_t pixels = (uint64_t)image->out_w * (uint64_t)image->out_h;
+    uint64_t pixels = (uint64_t)image->end_w * (uint64_t)image->end_h;
 
     return job->chain->layout == HR_LAYOUT_NCTHW ? k * pixels
                                                  : k * pixels * job->chain->target.channels;
@@ -394,25 +394,23 @@ static int write_frame(struct job *job, const AVFrame *frame, uint32_t k)
 
     target.dst = job->dst + frame_at(job, k) * hr_dtype_bytes(target.dtype);
     if (target.planar) {
-        target.row_stride = (uint64_t)image->out_w;
-        target.plane_stride = (uint64_t)image->out_w * (uint64_t)image->out_h;
+        target.row_stride = (uint64_t)image->end_w;
+        target.plane_stride = (uint64_t)image->end_w * (uint64_t)image->end_h;
         if (job->chain->layout == HR_LAYOUT_NCTHW)
             target.plane_stride *= job->chain->frames;
     }
-    int ret = hr_image_sink_begin(context->sink, image, &target, job->plan->facts.width,
-                                  job->plan->facts.height, 1, &region, job->err);
-    if (ret < 0 || region.w == 0)
-        return ret;
+    int ret = hr_picture_begin(context->picture, &job->chain->ops, image, &target,
+                               job->plan->facts.width, job->plan->facts.height, 1, &region, job->err);
     struct hr_frame_box box = {region.x, region.y, region.w, region.h, target.channels};
-    ret = hr_frame_rgb_convert(&context->rgb, frame, &box, job->err);
+    if (ret == 0 && region.w)
+        ret = hr_frame_rgb_convert(&context->rgb, frame, &box, job->err);
     if (ret < 0)
         return ret;
     for (uint32_t y = region.y; y < region.y + region.h; y++)
-        if (!hr_image_sink_push(context->sink, hr_frame_rgb_row(&context->rgb, &box, y)))
+        if (!hr_picture_push(context->picture, hr_frame_rgb_row(&context->rgb, &box, y)))
             break;
-    return hr_image_sink_end(context->sink)
-               ? 0
-               : hr_fail(job->err, HR_E_INTERNAL, "a frame gave too few rows");
+    ret = hr_picture_end(context->picture, job->err);
+    return ret > 0 ? hr_fail(job->err, HR_E_INTERNAL, "a frame gave too few rows") : ret;
 }
 
 /* A frame that shows more than once is converted once. */
@@ -421,7 +419,7 @@ static void repeat_frame(struct job *job, uint32_t from, uint32_t k)
     const struct hr_image_target *t = &job->chain->target;
     const struct hr_image_plan *image = &job->plan->video.image;
     size_t item = hr_dtype_bytes(t->dtype);
-    size_t plane = (size_t)image->out_w * (size_t)image->out_h * item;
+    size_t plane = (size_t)image->end_w * (size_t)image->end_h * item;
     bool apart = job->chain->layout == HR_LAYOUT_NCTHW;
     size_t step = apart ? plane * job->chain->frames : 0;
 

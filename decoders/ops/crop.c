@@ -1,4 +1,4 @@
-/* center_crop and random_crop, with torchvision's rounding and padding. Padding is black. */
+/* center_crop and random_crop, with torchvision's rounding and padding. center_crop pads with black. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -21,19 +21,23 @@ static int parse_center(const struct hr_call *call, struct hr_op_params *p, stru
 
 static int parse_random(const struct hr_call *call, struct hr_op_params *p, struct hr_error *err)
 {
-    int64_t size[2] = {0};
-    int count = 0;
+    int64_t size[2] = {0}, fill[3] = {0};
+    int count = 0, fill_count = 1;
     const struct hr_arg_spec specs[] = {
         {.name = "size", .type = HR_ARG_TYPE_INTS, .out = size, .min = 1, .max = HR_OP_MAX_SIDE,
          .required = true, .positional = true, .min_items = 1, .max_items = 2, .count = &count},
         {.name = "pad", .type = HR_ARG_TYPE_INT, .out = &p->pad, .min = 0, .max = HR_OP_MAX_SIDE},
         {.name = "pad_if_needed", .type = HR_ARG_TYPE_BOOL, .out = &p->pad_if_needed},
+        {.name = "mode", .type = HR_ARG_TYPE_ENUM, .out = &p->pad_mode,
+         .choices = hr_pad_mode_names},
+        HR_OP_FILL_SPEC(fill, fill_count),
     };
 
     int ret = hr_args_read(call, specs, HR_ARRAY_SIZE(specs), err);
-    if (ret == 0)
-        hr_op_size(p, size, count);
-    return ret;
+    if (ret < 0)
+        return ret;
+    hr_op_size(p, size, count);
+    return hr_op_fill(call, p, fill, fill_count, err);
 }
 
 static void shape(const struct hr_op_params *p, struct hr_op_shape *s)
@@ -89,11 +93,15 @@ static void describe_random(const struct hr_op_params *p, struct hr_buf *text)
 {
     hr_buf_addf(text, "size=%lldx%lld pad=%lld pad_if_needed=%d", (long long)p->h, (long long)p->w,
                 (long long)p->pad, p->pad_if_needed);
+    if (p->pad_mode != HR_PAD_CONSTANT)
+        hr_buf_addf(text, " mode=%s", hr_pad_mode_names[p->pad_mode]);
+    if (p->fill[0] || p->fill[1] || p->fill[2])
+        hr_op_describe_fill(p, text);
 }
 
 const struct hr_op hr_op_center_crop = {
     .name = "center_crop",
-    .effects = HR_OP_CROPS,
+    .effects = HR_OP_CROPS | HR_OP_PADS,
     .parse = parse_center,
     .shape = shape,
     .plan = plan_center,
@@ -102,7 +110,7 @@ const struct hr_op hr_op_center_crop = {
 
 const struct hr_op hr_op_random_crop = {
     .name = "random_crop",
-    .effects = HR_OP_CROPS,
+    .effects = HR_OP_CROPS | HR_OP_PADS,
     .parse = parse_random,
     .shape = shape,
     .plan = plan_random,

@@ -2,6 +2,7 @@
 #include "decoders/ops/view.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "decoders/decoder.h"
 
@@ -76,5 +77,6 @@ int hr_view_plan(const struct hr_view *view, struct hr_image_plan *plan, struct 
     plan->flip_h = view->flip_h;
     plan->flip_v = view->flip_v;
     plan->filter = (uint8_t)view->filter;
+    memcpy(plan->fill, view->fill, sizeof(plan->fill));
     return 0;
 }

@@ -13,6 +13,7 @@ struct hr_view {
     int64_t out_x, out_y;             /* window of that; its size is w x h */
     bool flip_h, flip_v;
     int filter;
+    uint8_t fill[4];                  /* of what lies outside */
 };
 
 void hr_view_init(struct hr_view *view, uint32_t w, uint32_t h);

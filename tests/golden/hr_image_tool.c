@@ -4,11 +4,11 @@
  *   hr_image_tool FILE [--ops 'random_resized_crop size=224 scale=0.1,1; hflip p=1']
  *                      [--output 'dtype=f16 layout=nchw'] [--options 'exif=ignore']
  *                      [--seed N] [--epoch N] [--position N] [--repack]
- *                      [--measure | --verify | --plan-only N]
+ *                      [--measure | --verify | --plan-only N | --steps N]
  *
  * --repack stores the picture first as pack would. --measure and --verify print the facts instead;
- * --plan-only prints the plans of N positions for a
- * picture of --size WxH. Exit 1 with {"error":…} when the library refuses. */
+ * --plan-only prints the plans of N positions for a picture of --size WxH, --steps what is drawn for
+ * it and where its corners go. Exit 1 with {"error":…} when the library refuses. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
+#include "decoders/ops/geometry.h"
 
 enum { MAX_CALLS = 16, MAX_ARGS = 8, MAX_ITEMS = 8 };
 
@@ -136,7 +137,7 @@ static void print_plan(FILE *out, const struct hr_sample_plan *p)
 struct arguments {
     const char *path;
     struct calls ops, output, options;
-    uint64_t seed, epoch, position, plan_only;
+    uint64_t seed, epoch, position, plan_only, steps;
     uint32_t width, height;
     bool measure, verify, repack;
 };
@@ -174,12 +175,14 @@ static int parse_arguments(int argc, char **argv, struct arguments *a)
             a->position = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--plan-only") == 0)
             a->plan_only = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--steps") == 0)
+            a->steps = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--size") != 0 ||
                  sscanf(value, "%ux%u", &a->width, &a->height) != 2)
             return 2;
         i++;
     }
-    return a->path || a->plan_only ? 0 : 2;
+    return a->path || a->plan_only || a->steps ? 0 : 2;
 }
 
 static int print_plans(const struct arguments *a, const struct hr_chain *chain)
@@ -192,6 +195,62 @@ static int print_plans(const struct arguments *a, const struct hr_chain *chain)
         if (hr_chain_plan(chain, &facts, 1, a->seed, a->epoch, a->position + i, 0, &plan, &err) < 0)
             return report(&err);
         print_plan(stdout, &plan);
+    }
+    return 0;
+}
+
+static void print_step(struct hr_buf *b, const struct hr_step *s)
+{
+    static const char *const names[] = {"brightness", "contrast", "solarize", "posterize",
+                                        "equalize", "autocontrast", "invert", "saturation", "hue",
+                                        "grayscale", "sharpness", "blur", "warp", "erase"};
+
+    hr_json_open(b, NULL, '{');
+    hr_json_str(b, "kind", names[s->kind]);
+    hr_json_double(b, "value", s->value);
+    hr_json_int(b, "bits", s->bits);
+    hr_json_open(b, "box", '[');
+    for (int i = 0; i < 4; i++)
+        hr_json_uint(b, NULL, (const uint32_t[]){s->x, s->y, s->w, s->h}[i]);
+    hr_json_close(b, ']');
+    hr_json_open(b, "map", '[');
+    for (int i = 0; i < 9; i++)
+        hr_json_double(b, NULL, s->map[i]);
+    hr_json_close(b, ']');
+    hr_json_str(b, "interpolation", hr_interpolation_names[s->interpolation]);
+    hr_json_close(b, '}');
+}
+
+/* One line a position: the steps of all ops for a picture of the given size, and the whole geometry. */
+static int print_steps(const struct arguments *a)
+{
+    static struct hr_op_chain chain;
+    struct hr_steps steps;
+    struct hr_geometry g;
+    struct hr_error err;
+
+    if (hr_op_chain_init(&chain, a->ops.calls, a->ops.count, &(struct hr_op_shape){0}, &err) < 0)
+        return report(&err);
+    for (uint64_t n = 0; n < a->steps; n++) {
+        struct hr_draw_key key = {.seed = a->seed, .epoch = a->epoch, .position = a->position + n};
+        struct hr_buf b = {0};
+        hr_json_open(&b, NULL, '{');
+        hr_json_open(&b, "steps", '[');
+        for (int i = 0; i < chain.count; i++) {
+            hr_op_chain_draw(&chain, &key, i, a->width, a->height, &steps);
+            for (int k = 0; k < steps.count; k++)
+                print_step(&b, &steps.steps[k]);
+        }
+        hr_json_close(&b, ']');
+        if (hr_op_chain_geometry(&chain, &key, a->width, a->height, &g, &err) < 0)
+            return report(&err);
+        hr_json_open(&b, "to_result", '[');
+        for (int i = 0; i < 9; i++)
+            hr_json_double(&b, NULL, g.to_result.m[i]);
+        hr_json_close(&b, ']');
+        hr_json_close(&b, '}');
+        printf("%s\n", hr_buf_str(&b));
+        hr_buf_finish(&b);
     }
     return 0;
 }
@@ -291,6 +350,8 @@ int main(int argc, char **argv)
         .options = a.options.count ? a.options.calls : NULL,
         .output = a.output.count ? a.output.calls : NULL,
     };
+    if (a.steps)
+        return print_steps(&a);
     if (!a.measure && hr_chain_create(&spec, &chain, &err) < 0)
         return report(&err);
     int ret = a.plan_only ? print_plans(&a, chain) : with_file(&a, chain);
