@@ -30,9 +30,18 @@ static void get(void *context, uint32_t id, uint64_t record, struct hr_filter_va
     };
 }
 
+static int number_of(void *context, uint32_t id, const char *text, uint32_t text_bytes, int64_t *out,
+                     struct hr_error *err)
+{
+    *out = text_bytes;
+    if (text_bytes > 5)
+        return hr_fail(err, HR_E_CONFIG, "no such name");
+    return id == 0 && text_bytes ? text[0] != 'x' : 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    const struct hr_filter_columns columns = {.find = find, .get = get};
+    const struct hr_filter_columns columns = {.find = find, .get = get, .number_of = number_of};
     struct hr_error err = HR_ERROR_INIT;
     struct hr_filter *filter = NULL, *inverse = NULL;
     char *text = hr_strndup((const char *)data, bytes), *negated;

@@ -13,7 +13,8 @@
 #include "base/mem.h"
 #include "conf/filter.h"
 
-/* Columns: i (integer), f (number), s (text), b (boolean), v (payload), gone (in no record). */
+/* Columns: i (integer), f (number), s (text), b (boolean), v (payload), gone (in no record), k (as i, with
+ * names for numbers). */
 struct record {
     bool has_i, has_f, has_s, has_b, has_v;
     int64_t i;
@@ -34,9 +35,9 @@ enum { RECORDS = 5 };
 
 static int find(void *context, const char *name, struct hr_filter_column *out, struct hr_error *err)
 {
-    static const char *const names[] = {"i", "f", "s", "b", "v"};
+    static const char *const names[] = {"i", "f", "s", "b", "v", "k"};
     static const enum hr_filter_type types[] = {HR_FILTER_INTEGER, HR_FILTER_NUMBER, HR_FILTER_TEXT,
-                                                HR_FILTER_BOOL, HR_FILTER_VALUE};
+                                                HR_FILTER_BOOL, HR_FILTER_VALUE, HR_FILTER_INTEGER};
 
     if (strcmp(name, "gone") == 0)
         return HR_FILTER_LACKING;
@@ -51,19 +52,38 @@ static int find(void *context, const char *name, struct hr_filter_column *out, s
 static void get(void *context, uint32_t id, uint64_t record, struct hr_filter_value *out)
 {
     const struct record *r = &records[record];
-    const bool has[] = {r->has_i, r->has_f, r->has_s, r->has_b, r->has_v};
+    const bool has[] = {r->has_i, r->has_f, r->has_s, r->has_b, r->has_v, r->has_i};
 
     *out = (struct hr_filter_value){
         .present = has[id], .integer = id == 3 ? r->b : r->i, .number = r->f, .text = r->s};
     out->text_bytes = r->s ? (uint32_t)strlen(r->s) : 0;
 }
 
-static const struct hr_filter_columns columns = {.find = find, .get = get};
+static int number_of(void *context, uint32_t id, const char *text, uint32_t text_bytes, int64_t *out,
+                     struct hr_error *err)
+{
+    if (id != 5)
+        return 0;
+    if (text_bytes == 5 && memcmp(text, "three", 5) == 0)
+        return *out = 3, 1;
+    if (text_bytes == 4 && memcmp(text, "less", 4) == 0)
+        return *out = -7, 1;
+    return hr_fail(err, HR_E_CONFIG, "nothing is called so");
+}
+
+static const struct hr_filter_columns columns = {.find = find, .get = get, .number_of = number_of};
 
 static const struct {
     const char *text, *kept; /* record numbers */
 } cases[] = {
     {"i == 3", "0"},
+    {"k == 'three'", "0"},
+    {"k != 'three'", "124"},
+    {"'less' == k", "1"},
+    {"k in ['less', 'three', 9007199254740993]", "014"},
+    {"not k == 'less'", "0234"},
+    {"k == i", "0124"},
+    {"gone == 'three'", ""},
     {"i != 3", "124"},
     {"3 == i", "0"},
     {"i > -8 and i <= 3", "01"},
@@ -133,6 +153,10 @@ static const struct {
     {"i == 3 && b", 8, "'&' means nothing", "'and'"},
     {"i == 3 | b", 8, "'|' means nothing", "'or'"},
     {"!b", 1, "'!' alone", "not"},
+    {"k == 'four'", 6, "nothing is called so", ""},
+    {"k in ['less', 'x']", 15, "nothing is called so", ""},
+    {"k < 'three'", 3, "no order", ""},
+    {"i == 'three'", 6, "whole number is compared with text", ""},
     {"i == 3 b", 8, "'b' where", ""},
     {"1 < i < 3", 7, "do not chain", "a < b and b < c"},
     {"1 < 3", 3, "two constants", ""},
