@@ -196,8 +196,9 @@ class Churn:
         """Rows of [second, trainers so far, *facts, batches, leased, RSS kB, descriptors of the steady trainer]."""
         report, rows = self.folder / "steady", []
         steady_pid = self.fork(steady, self.sidecar.address, self.want, report)
-        begin = due = time.monotonic()
         try:
+            assert feed.eventually(report.exists, 60), list(self.folder.glob("error-*"))
+            begin = due = time.monotonic()
             while time.monotonic() < begin + seconds or len(rows) < 4:
                 for _ in range(self.random.randrange(1, 4)):
                     self.start()
