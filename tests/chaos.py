@@ -2,6 +2,7 @@
 
     tests/chaos.py --seed 1 --kills 200             trainers of one sidecar, on a socket
     tests/chaos.py --seed 1 --kills 50 --private    one trainer with a sidecar of its own
+    tests/chaos.py --seed 1 --fault eio=0.05,noise=0.05,delay=5ms:0.1    failing storage on top
 
 Trainers save their state every few batches. A driver kills (SIGKILL) engines, supervisors, trainers, or all of
 them, starts again what nobody else starts again (trainers from the state that they saved last), and now and then
@@ -142,7 +143,8 @@ class Run:
 
     def start_sidecar(self):
         workers = self.random.choice((1, 2, 3, 5))
-        self.sidecar = feed.Sidecar(keys(), "--workers", workers, "--max-restarts", 1000,
+        fault = ("--fault", self.options.fault) if self.options.fault else ()
+        self.sidecar = feed.Sidecar(keys(), "--workers", workers, "--max-restarts", 1000, *fault,
                                     path=self.folder / "socket")
 
     def start_trainers(self):
@@ -272,6 +274,7 @@ def main():
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--kills", type=int, default=20)
     p.add_argument("--seconds", type=float, default=3600, help="no more kills after so long")
+    p.add_argument("--fault", help="storage that fails as well: a schedule for 'headrace serve --fault'")
     p.add_argument("--private", action="store_true", help="one trainer with a private sidecar")
     with tempfile.TemporaryDirectory(prefix="headrace-chaos-") as folder:
         run = Run(p.parse_args(), folder)
