@@ -6,8 +6,10 @@
 
 Trainers save their state every few batches. A driver kills (SIGKILL) engines, supervisors, trainers, or all of
 them, starts again what nobody else starts again (trainers from the state that they saved last), and now and then
-changes the number of ranks (1, 2, 4, 8) and of workers. In the end every batch that was delivered, also the ones
-that were delivered twice, must have the records and pixels of an undisturbed run, and none may be missing.
+changes the number of ranks (1, 2, 4, 8) and of workers; with --replicas also that of trainers a rank, which share
+a stream. Each trainer must get every batch from its state on, one after the other. In the end every batch that was
+delivered, also the ones that were delivered twice, must have the records, pixels and order digest of an undisturbed
+run, and none may be missing.
 """
 import argparse
 import hashlib
@@ -25,6 +27,7 @@ import feed  # noqa: E402
 import headrace  # noqa: E402
 
 BATCH = 32
+RECORDS = 1000
 WORLDS = (1, 2, 4, 8)
 SAVE_EVERY = 4
 STALL_S = 90
@@ -32,7 +35,7 @@ STALL_S = 90
 
 def keys():
     fields = {"image": {"ops": [{"random_resized_crop": 48}, "hflip"]}, "label": None}
-    return feed.small(records=1000, batch=BATCH, fields=fields, slots=3)
+    return feed.small(records=RECORDS, batch=BATCH, fields=fields, slots=3)
 
 
 def sample_digests(batch):
@@ -44,10 +47,10 @@ def sample_digests(batch):
 # ---- a trainer, in a process of its own ----
 
 
-def train(address, rank, world, state, log_path, state_path, pace):
+def train(address, rank, world, shared, state, log_path, state_path, pace):
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        loader = headrace.Loader(address, rank=rank, world=world, state=state, timeout=60)
+        loader = headrace.Loader(address, rank=rank, world=world, shared=shared, state=state, timeout=60)
         held = None
         while True:
             for batch in loader:
@@ -55,7 +58,8 @@ def train(address, rank, world, state, log_path, state_path, pace):
                 if held is not None and sample_digests(held[0])[:2] != held[1]:
                     raise AssertionError("a held batch changed")
                 digests = sample_digests(batch)
-                row = [batch.epoch, batch.step, batch.first, batch.records.tolist(), digests]
+                row = [batch.epoch, batch.step, batch.first, batch.records.tolist(), digests,
+                       loader.state_dict()["order_digest"]]
                 os.write(log, (json.dumps(row) + "\n").encode())
                 held = (batch, digests[:2])
                 if batch.step % SAVE_EVERY == 0:
@@ -69,9 +73,9 @@ def train(address, rank, world, state, log_path, state_path, pace):
 
 
 class Trainer:
-    def __init__(self, run, rank):
+    def __init__(self, run, rank, replica):
         self.run, self.rank = run, rank
-        self.state_path = run.folder / f"state-{run.phase}-{rank}"
+        self.state_path = run.folder / f"state-{run.phase}-{rank}-{replica}"
         self.start()
 
     def saved(self):
@@ -85,7 +89,9 @@ class Trainer:
         run.logs += 1
         self.log_path, self.read_to, self.rest = run.folder / f"log-{run.logs}", 0, b""
         self.at = None  # (epoch, step) of the last batch
-        args = (run.address(), self.rank, run.world, self.saved(), self.log_path, self.state_path, run.pace)
+        state = self.saved()
+        self.due = (state.get("epoch", 0), state.get("step", 0))
+        args = (run.address(), self.rank, run.world, run.replicas > 1, state, self.log_path, self.state_path, run.pace)
         self.pid = os.fork()
         if self.pid == 0:
             train(*args)
@@ -109,8 +115,12 @@ class Trainer:
             row = json.loads(line)
             if isinstance(row, dict):
                 raise SystemExit(f"chaos: rank {self.rank} of {self.run.world}: {row['error']}")
-            self.run.add(row)
             self.at = (row[0], row[1])
+            if self.at != self.due:
+                raise SystemExit(f"chaos: rank {self.rank} of {self.run.world} got {self.at} instead of {self.due}")
+            last = self.at[1] + 1 == RECORDS // BATCH
+            self.due = (self.at[0] + 1, 0) if last else (self.at[0], self.at[1] + 1)
+            self.run.add(row)
 
 
 # ---- the run ----
@@ -121,9 +131,10 @@ class Run:
         self.options, self.folder = options, Path(folder)
         self.random = random.Random(options.seed)
         self.pace = 0.003
-        self.state, self.phase, self.world, self.logs = {}, 0, 1, 0
+        self.state, self.phase, self.world, self.replicas, self.logs = {}, 0, 1, 1, 0
         self.delivered = {}  # (epoch, step) -> [(record, digest) or None] * BATCH
         self.count = {"engine": 0, "supervisor": 0, "trainer": 0, "all": 0}
+        self.digests = {}  # (epoch, step) -> order digest after it
         self.batches = self.resizes = 0
         self.sidecar = None
         self.trainers = []
@@ -132,7 +143,9 @@ class Run:
         return keys() if self.options.private else self.sidecar.address
 
     def add(self, row):
-        epoch, step, first, records, digests = row
+        epoch, step, first, records, digests, order_digest = row
+        if self.digests.setdefault((epoch, step), order_digest) != order_digest:
+            raise SystemExit(f"chaos: epoch {epoch} step {step}: two order digests")
         self.batches += 1
         place = self.delivered.setdefault((epoch, step), [None] * BATCH)
         for i, value in enumerate(zip(records, digests)):
@@ -149,7 +162,9 @@ class Run:
 
     def start_trainers(self):
         self.phase += 1
-        self.trainers = [Trainer(self, rank) for rank in range(self.world)]
+        if self.options.replicas:
+            self.replicas = self.random.choice((1, 2, 3))
+        self.trainers = [Trainer(self, rank, replica) for rank in range(self.world) for replica in range(self.replicas)]
 
     def shoot(self, pids):
         """True when there was one to kill."""
@@ -251,7 +266,7 @@ class Run:
                 for batch in loader:
                     at = (batch.epoch, batch.step)
                     want = list(zip(batch.records.tolist(), sample_digests(batch)))
-                    if self.delivered.get(at) != want:
+                    if self.delivered.get(at) != want or self.digests[at] != batch.state["order_digest"]:
                         raise SystemExit(f"chaos: epoch {at[0]} step {at[1]} is not what an undisturbed run has")
                     compared += 1
                     if at == last:
@@ -275,6 +290,7 @@ def main():
     p.add_argument("--kills", type=int, default=20)
     p.add_argument("--seconds", type=float, default=3600, help="no more kills after so long")
     p.add_argument("--fault", help="storage that fails as well: a schedule for 'headrace serve --fault'")
+    p.add_argument("--replicas", action="store_true", help="up to three trainers a rank, on a shared stream")
     p.add_argument("--private", action="store_true", help="one trainer with a private sidecar")
     with tempfile.TemporaryDirectory(prefix="headrace-chaos-") as folder:
         run = Run(p.parse_args(), folder)
