@@ -25,7 +25,7 @@ struct options {
     int64_t fd, workers, max_restarts;
     int io;
     bool private_one, no_supervise;
-    double grace, decode_limit;
+    double grace, decode_limit, detach_slow;
 };
 
 /* What an engine process works from. The pipeline file is read once: every engine of a run follows
@@ -65,6 +65,10 @@ static const struct hr_opt opts[] = {
     {"decode-limit", 0, HR_OPT_FLOAT, "S", offsetof(struct options, decode_limit),
      "seconds after which a record that is still being decoded counts as bad; 0 = never",
      .fallback = "30", .min = 0, .max = 86400},
+    {"detach-slow", 0, HR_OPT_FLOAT, "S", offsetof(struct options, detach_slow),
+     "detach a replica of a shared stream that has kept its batches for so many seconds while another "
+     "one has none left; 0 = wait for it, and say so in the log",
+     .fallback = "0", .min = 0, .max = 86400},
     {"max-restarts", 0, HR_OPT_INT, "N", offsetof(struct options, max_restarts),
      "engine deaths in ten minutes that no record is to blame for before serving ends",
      .fallback = "20", .min = 0, .max = 1000},
@@ -166,6 +170,7 @@ static struct hr_server_options server_options(const struct work *work, const st
         .incarnation = duty ? duty->incarnation : 0,
         .leash_fd = duty ? duty->leash_fd : 0,
         .grace_s = o->grace,
+        .detach_slow_s = o->detach_slow,
         .engine = {.reader = o->reader ? o->reader : job->conf.reader,
                    .fault = o->fault,
                    .io = o->io ? (enum hr_io_mode)o->io : (enum hr_io_mode)job->conf.io,

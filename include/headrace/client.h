@@ -46,11 +46,13 @@ struct hr_client_options {
     int64_t timeout_ms;      /* for attaching, and for a lost sidecar to come back; 60,000 */
     const char *client_name; /* shown in the sidecar's log; NULL = program name */
     int32_t no_wait;         /* return before the sidecar answered; see hr_client_ready() */
+    int32_t join_now;        /* a replica without a state starts where the others are, instead of at
+                                the beginning, to which they would all have to wait for it */
 };
 
 #define HR_CLIENT_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL, 0                       \
+        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL, 0, 0                    \
     }
 
 enum { HR_ARRAY_MAX_DIMS = 8 };

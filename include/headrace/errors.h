@@ -45,7 +45,8 @@ extern "C" {
     X(FORKED, -27, SESSION, 0, "used after fork")                                                  \
     X(CANCELLED, -28, SESSION, 0, "cancelled")                                                     \
     X(BUSY, -29, SESSION, 1, "busy")                                                               \
-    X(CRASHED, -30, SAMPLE, 0, "crashed a decoder")
+    X(CRASHED, -30, SAMPLE, 0, "crashed a decoder")                                                \
+    X(DETACHED, -31, SESSION, 0, "detached from its stream")
 
 enum hr_error_code {
     HR_OK = 0,

@@ -28,6 +28,7 @@ class Options(ctypes.Structure):
         ("timeout_ms", ctypes.c_int64),
         ("client_name", ctypes.c_char_p),
         ("no_wait", ctypes.c_int32),
+        ("join_now", ctypes.c_int32),
     ]
 
 

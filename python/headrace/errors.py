@@ -219,6 +219,12 @@ class CrashedError(Error):
     code = -30
 
 
+class DetachedError(Error):
+    """HR_E_DETACHED: detached from its stream."""
+
+    code = -31
+
+
 BY_CODE: Dict[int, Type[Error]] = {
     kind.code: kind
     for kind in (
@@ -252,6 +258,7 @@ BY_CODE: Dict[int, Type[Error]] = {
         CancelledError,
         BusyError,
         CrashedError,
+        DetachedError,
     )
 }
 

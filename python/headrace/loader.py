@@ -60,7 +60,9 @@ class Loader:
                  WORLD_SIZE, SLURM_*, OMPI_*, PMI_*), else 0 of 1
     state:       a state_dict() to go on from
     timeout:     seconds to wait for the sidecar to answer, and for a lost one to come back
-    shared:      attach as a read-only replica of a stream that others read too
+    shared:      attach as a read-only replica of a stream that others read too. It gets every batch
+                 from its own state on; the others wait for the one that is furthest behind
+    join_now:    a replica without a state starts where the others are, not at the beginning
     force_state: accept a state of another dataset or plan
 
     Iterating gives the batches of one epoch; the next ``for`` goes on with the next epoch. After a
@@ -77,6 +79,7 @@ class Loader:
         state: Optional[Mapping[str, Any]] = None,
         timeout: float = 60,
         shared: bool = False,
+        join_now: bool = False,
         force_state: bool = False,
     ) -> None:
         self._handle: Optional[int] = None
@@ -89,6 +92,7 @@ class Loader:
             state=_state_text(state),
             force_state=force_state,
             shared=shared,
+            join_now=join_now,
             timeout_ms=int(timeout * 1000),
             client_name=b"headrace.Loader",
             no_wait=1,

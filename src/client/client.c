@@ -44,6 +44,7 @@ static int apply_options(struct hr_client *client, const struct hr_client_option
     client->rank = (uint32_t)o.rank;
     client->world = (uint32_t)o.world;
     client->shared = o.shared != 0;
+    client->join_now = o.join_now != 0;
     client->force_state = o.force_state != 0;
     if (o.timeout_ms < 0 || !hr_mul_u64((uint64_t)o.timeout_ms, HR_NS_PER_MS, &client->timeout_ns))
         client->timeout_ns = UINT64_MAX;
@@ -181,8 +182,8 @@ static void drop_old_entries(struct hr_client *client)
         struct hr_wire_entry entry = s->control->queue[s->tail % HR_WIRE_MAX_SLOTS];
         if (entry.slot >= s->slot_count || (int32_t)(client->generation - entry.generation) <= 0)
             return;
-        hr_session_release(s, entry.slot, entry.ticket);
-        atomic_store_explicit(&s->control->tail, ++s->tail, memory_order_relaxed);
+        if (hr_session_claim(s))
+            hr_session_release(s, entry.slot, entry.ticket);
     }
 }
 

@@ -63,7 +63,7 @@ struct hr_session {
     struct hr_batch *batches;
 
     /* the thread in next */
-    uint32_t tail;
+    uint32_t tail; /* our copy; the one in the page is shared */
     uint64_t wait_ns; /* of this session; what the sidecar is told */
 
     /* any thread */
@@ -77,6 +77,8 @@ int hr_session_create(const struct hr_wire_welcome *welcome, int fds[3], struct 
                       struct hr_error *err) HR_MUST_CHECK;
 void hr_session_ref(struct hr_session *session);
 void hr_session_unref(struct hr_session *session); /* NULL is fine */
+/* Makes the queue's entry at tail ours; false when the sidecar took it back, and tail has moved. */
+bool hr_session_claim(struct hr_session *session);
 /* Gives slots back to the sidecar; any thread. */
 void hr_session_release(struct hr_session *session, uint32_t slot, uint32_t ticket);
 /* Puts copies in the place of held slots, which the sidecar will soon fill for somebody else. */
@@ -136,7 +138,7 @@ struct hr_client {
     char *path;             /* socket path; NULL for fd:N and private sidecars */
     struct hr_child *child; /* private sidecar, or NULL */
     uint32_t rank, world;
-    bool shared, force_state;
+    bool shared, join_now, force_state;
     uint64_t timeout_ns;
     char name[HR_WIRE_NAME_BYTES];
 

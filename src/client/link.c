@@ -306,6 +306,7 @@ static void send_hello(struct hr_client *client)
         .force_state = client->force_state || (seek && seek->force_state),
         .state_bytes = (uint32_t)strlen(state),
         .incarnation = client->incarnation,
+        .join_now = client->join_now && !seek,
     };
 
     memcpy(hello.state, state, hello.state_bytes);

@@ -93,14 +93,15 @@ static int take(struct hr_client *client, struct hr_batch **out)
         uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);
         if (head == s->tail)
             return 0;
-        if (head - s->tail > HR_WIRE_MAX_SLOTS) {
+        struct hr_wire_entry entry = s->control->queue[s->tail % HR_WIRE_MAX_SLOTS];
+        if (!hr_session_claim(s))
+            continue; /* taken back */
+        if (head - s->tail >= HR_WIRE_MAX_SLOTS) {
             struct hr_error err;
             hr_fail(&err, HR_E_PROTOCOL, "malformed queue: %" PRIu32 " batches ready",
-                    head - s->tail);
+                    head - s->tail + 1);
             return malformed(client, &err);
         }
-        struct hr_wire_entry entry = s->control->queue[s->tail % HR_WIRE_MAX_SLOTS];
-        atomic_store_explicit(&s->control->tail, ++s->tail, memory_order_relaxed);
         int ret = take_entry(client, &entry, out);
         if (ret)
             return ret;

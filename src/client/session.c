@@ -127,6 +127,21 @@ void hr_session_unref(struct hr_session *session)
     hr_free(session);
 }
 
+/* Acquire-release: what the sidecar did when it moved tail is seen, and our reads of the slot come
+ * after the claim. */
+bool hr_session_claim(struct hr_session *session)
+{
+    uint32_t tail = session->tail;
+
+    if (!atomic_compare_exchange_strong_explicit(&session->control->tail, &tail, tail + 1,
+                                                 memory_order_acq_rel, memory_order_acquire)) {
+        session->tail = tail;
+        return false;
+    }
+    session->tail = tail + 1;
+    return true;
+}
+
 void hr_session_release(struct hr_session *session, uint32_t slot, uint32_t ticket)
 {
     uint64_t one = 1;

@@ -321,6 +321,20 @@ void hr_stream_pause(struct hr_stream *s)
     pthread_mutex_unlock(&e->command_lock);
 }
 
+struct hr_state hr_stream_halt(struct hr_stream *s)
+{
+    struct hr_engine *e = s->engine;
+
+    pthread_mutex_lock(&e->command_lock);
+    s->halt_wanted = true;
+    hr_engine_wake(e);
+    while (s->halt_wanted)
+        pthread_cond_wait(&e->command_done, &e->command_lock);
+    struct hr_state state = s->seek_state;
+    pthread_mutex_unlock(&e->command_lock);
+    return state;
+}
+
 /* Waits until no worker can still hold a pointer that it took from the table before the stream left
  * it. */
 static void wait_quiescent(struct hr_engine *e)

@@ -52,6 +52,11 @@ int hr_stream_seek(struct hr_stream *stream, const struct hr_state *state, struc
     HR_MUST_CHECK;
 /* No new batches until the next seek; what is ready stays. */
 void hr_stream_pause(struct hr_stream *stream);
+/* As pause, and drops what is in flight: nothing is published until the next seek. Returns the state of
+ * the batch that would have been next. */
+struct hr_state hr_stream_halt(struct hr_stream *stream);
+/* Of a halted stream: the state that the batch last put into this slot was planned from. */
+struct hr_state hr_stream_state_before(const struct hr_stream *stream, uint32_t slot);
 
 /* 0 while it feeds, HR_E_END when the last epoch is planned to its end, else why it stopped. */
 int hr_stream_status(struct hr_stream *stream, struct hr_error *err);

@@ -44,6 +44,7 @@ static bool begin_batch(struct hr_engine *e, struct hr_stream *s)
     struct hr_share share = hr_order_share(order, cursor, s->rank, s->world);
     /* The digest of the whole global batch's order: planning, not hand-off. */
     uint64_t t1 = hr_clock_ns();
+    s->before[slot] = s->state;
     hr_state_advance(&s->state, order);
     uint64_t advance_ns = hr_clock_ns() - t1;
     atomic_fetch_add_explicit(&e->plan_ns, advance_ns, memory_order_relaxed);
@@ -113,31 +114,47 @@ static void leave_table(struct hr_engine *e, struct hr_stream *s)
     atomic_store_explicit(&e->streams[last], NULL, memory_order_seq_cst);
 }
 
+/* Nothing is in flight. */
+static struct hr_state next_to_leave(struct hr_stream *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct hr_state state = s->dropping ? s->dropped : s->state;
+    pthread_mutex_unlock(&s->lock);
+    return state;
+}
+
+static void begin_at(struct hr_stream *s, const struct hr_state *state)
+{
+    hr_ring_collect(s->ring);
+    hr_ring_flush(s->ring, (struct hr_ring_position){state->cursor.epoch, state->cursor.step});
+    s->state = *state;
+    s->sequence = 0;
+    s->ended = false;
+    pthread_mutex_lock(&s->lock);
+    s->status = 0;
+    s->dropping = false;
+    pthread_mutex_unlock(&s->lock);
+    s->running = true;
+}
+
 static void carry_out(struct hr_engine *e, struct hr_stream *s, bool *left)
 {
     s->running = false;
-    if (s->seek_wanted || s->close_wanted) {
+    if (s->seek_wanted || s->close_wanted || s->halt_wanted) {
         cancel_batches(s);
         if (hr_stream_in_flight(s) > 0)
             return; /* looked at again when its last batch is out of the way */
     }
-    if (s->seek_wanted) {
-        hr_ring_collect(s->ring);
-        hr_ring_flush(s->ring);
-        s->state = s->seek_state;
-        s->sequence = 0;
-        s->ended = false;
-        pthread_mutex_lock(&s->lock);
-        s->status = 0;
-        pthread_mutex_unlock(&s->lock);
-        s->running = true;
-    }
+    if (s->halt_wanted)
+        s->seek_state = next_to_leave(s);
+    if (s->seek_wanted)
+        begin_at(s, &s->seek_state);
     if (s->close_wanted) {
         s->running = false;
         leave_table(e, s);
         *left = true;
     }
-    s->seek_wanted = s->pause_wanted = s->close_wanted = false;
+    s->seek_wanted = s->pause_wanted = s->halt_wanted = s->close_wanted = false;
     pthread_cond_broadcast(&e->command_done);
 }
 
@@ -149,7 +166,7 @@ static void carry_out_commands(struct hr_engine *e)
         bool left = false;
         if (!s)
             break;
-        if (s->seek_wanted || s->pause_wanted || s->close_wanted)
+        if (s->seek_wanted || s->pause_wanted || s->halt_wanted || s->close_wanted)
             carry_out(e, s, &left);
         if (left)
             i--;

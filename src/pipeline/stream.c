@@ -34,6 +34,11 @@ int hr_stream_create(struct hr_engine *engine, const struct hr_plan *plan, uint3
         goto fail;
     }
     memset(s->batches, 0, s->slot_count * sizeof(*s->batches));
+    s->before = hr_alloc_zero(s->slot_count, sizeof(*s->before));
+    if (!s->before) {
+        ret = hr_fail(err, HR_E_NOMEM, "no memory for %u states", s->slot_count);
+        goto fail;
+    }
     for (uint32_t i = 0; i < s->slot_count; i++) {
         s->batches[i].stream = s;
         if (hr_batch_init(&s->batches[i], plan, &s->layout) < 0) {
@@ -65,20 +70,29 @@ void hr_stream_destroy(struct hr_stream *s)
     for (uint32_t i = 0; s->batches && i < s->slot_count; i++)
         hr_batch_finish(&s->batches[i]);
     hr_free(s->batches);
+    hr_free(s->before);
     hr_slot_layout_finish(&s->layout);
     pthread_mutex_destroy(&s->lock);
     hr_free(s);
 }
 
+/* Batches are cancelled one by one while workers finish them; once one was dropped, a later one that
+ * was finished in time would leave a gap. */
 static void leave(struct hr_stream *s, struct hr_batch *batch)
 {
     bool cancelled = atomic_load_explicit(&batch->cancelled, memory_order_relaxed);
+    const struct hr_state *before = &s->before[batch->slot_idx];
 
     atomic_store_explicit(&batch->age, 0, memory_order_relaxed);
-    if (cancelled || (s->status < 0 && s->status != HR_E_END))
+    if (!s->dropping && (cancelled || (s->status < 0 && s->status != HR_E_END))) {
+        s->dropping = true;
+        s->dropped = *before;
+    }
+    if (s->dropping)
         hr_ring_abort(s->ring, batch->slot_idx);
     else
-        hr_ring_publish(s->ring, batch->slot_idx);
+        hr_ring_publish(s->ring, batch->slot_idx,
+                        (struct hr_ring_position){before->cursor.epoch, before->cursor.step});
     s->published++;
 }
 
@@ -146,6 +160,12 @@ int hr_stream_status(struct hr_stream *s, struct hr_error *err)
         *err = s->error;
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+struct hr_state hr_stream_state_before(const struct hr_stream *s, uint32_t slot)
+{
+    HR_ASSERT(slot < s->slot_count);
+    return s->before[slot];
 }
 
 struct hr_ring *hr_stream_ring(const struct hr_stream *s)

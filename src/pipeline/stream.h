@@ -20,13 +20,16 @@ struct hr_stream {
     uint64_t sequence;        /* of the next batch in this generation */
     bool running, ended;
     bool wants_slot;          /* waiting for the trainer */
+    struct hr_state *before;  /* [slot_count] by slot: what its batch was planned from */
 
     /* commands from the control thread; under the engine's command lock */
-    bool seek_wanted, pause_wanted, close_wanted, idle;
-    struct hr_state seek_state;
+    bool seek_wanted, pause_wanted, halt_wanted, close_wanted, idle;
+    struct hr_state seek_state; /* halt answers here */
 
     pthread_mutex_t lock;     /* publishing order: everything below */
     uint64_t begun, published; /* counts; begun - published are in flight */
+    bool dropping;            /* a batch was dropped, so all after it are too, until a seek */
+    struct hr_state dropped;  /* what the first of them was planned from */
     int status;               /* 0, HR_E_END, or why it stopped */
     struct hr_error error;
 };

@@ -79,8 +79,10 @@ void hr_consumer_post(struct hr_ring_consumer *consumer, uint32_t slot, uint32_t
 {
     consumer->page->queue[consumer->head % HR_WIRE_MAX_SLOTS] =
         (struct hr_wire_entry){.slot = slot, .ticket = ticket, .generation = generation};
+    consumer->posted[consumer->head % HR_WIRE_MAX_SLOTS] = slot;
     consumer->ticket[slot] = ticket;
     consumer->held++;
+    consumer->starved_since_ns = 0;
     /* Release: pairs with the trainer's acquire load in next; entry and slot are seen with it. */
     atomic_store_explicit(&consumer->page->head, ++consumer->head, memory_order_release);
     wake(consumer);
@@ -97,6 +99,39 @@ bool hr_consumer_take_back(struct hr_ring_consumer *consumer, uint32_t slot)
     consumer->ticket[slot] = 0;
     consumer->held--;
     return true;
+}
+
+/* Both sides move tail, the trainer by compare-and-swap: it has an entry when its swap succeeded, and
+ * what is beyond tail at our exchange it never will. Acquire-release: its claims come before, and
+ * what we do with the slots after. */
+uint32_t hr_consumer_recall(struct hr_ring_consumer *consumer, uint32_t slots[HR_WIRE_MAX_SLOTS])
+{
+    uint32_t tail =
+        atomic_exchange_explicit(&consumer->page->tail, consumer->head, memory_order_acq_rel);
+    uint32_t n = 0;
+
+    if (consumer->head - tail > consumer->held)
+        return 0; /* no trainer of ours: to us it has taken all */
+    for (; tail != consumer->head; tail++) {
+        uint32_t slot = consumer->posted[tail % HR_WIRE_MAX_SLOTS];
+        if (!consumer->ticket[slot])
+            continue;
+        consumer->ticket[slot] = 0;
+        consumer->held--;
+        slots[n++] = slot;
+    }
+    return n;
+}
+
+/* It may stop waiting for moments (it looks at its socket), so only a batch ends it. What it holds
+ * meanwhile (the batch in use, mostly) does not count. */
+void hr_consumer_look(struct hr_ring_consumer *consumer, uint64_t now_ns)
+{
+    if (hr_consumer_ready(consumer) > 0)
+        consumer->starved_since_ns = 0;
+    else if (!consumer->starved_since_ns &&
+             atomic_load_explicit(&consumer->page->consumer_waits, memory_order_relaxed))
+        consumer->starved_since_ns = now_ns;
 }
 
 /* The trainer holds the same open file and could clear its O_NONBLOCK or empty it between a poll

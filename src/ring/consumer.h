@@ -4,7 +4,7 @@
 #define HR_RING_CONSUMER_H
 
 #include "base/err.h"
-#include "ring/wire.h"
+#include "ring/ring.h"
 
 struct hr_ring_consumer {
     struct hr_ring_consumer *next;
@@ -16,6 +16,10 @@ struct hr_ring_consumer {
     uint64_t attached_ns; /* bounds what the trainer may claim to have waited */
     uint64_t wait_ns;     /* last credible value of consumer_wait_ns */
     uint32_t ticket[HR_WIRE_MAX_SLOTS]; /* of the lease, 0 = not leased to this consumer */
+    uint32_t posted[HR_WIRE_MAX_SLOTS]; /* the queue's slots, by the same index */
+    struct hr_ring_position from;       /* the batch that it wants next */
+    bool behind;                        /* that batch is out already */
+    uint64_t starved_since_ns;          /* nothing left, and waiting; 0 = not so */
 };
 
 int hr_consumer_create(uint32_t slot_count, struct hr_ring_consumer **out, struct hr_error *err)
@@ -27,6 +31,11 @@ void hr_consumer_post(struct hr_ring_consumer *consumer, uint32_t slot, uint32_t
                       uint32_t generation);
 /* True when the trainer gave the slot back; the lease is over then. */
 bool hr_consumer_take_back(struct hr_ring_consumer *consumer, uint32_t slot);
+/* Takes back the leases of entries that the trainer has not taken; slots lists them, oldest first.
+ * Returns how many. */
+uint32_t hr_consumer_recall(struct hr_ring_consumer *consumer, uint32_t slots[HR_WIRE_MAX_SLOTS]);
+/* Keeps starved_since_ns. */
+void hr_consumer_look(struct hr_ring_consumer *consumer, uint64_t now_ns);
 /* Empties the wake eventfd; never blocks, whatever the trainer did to it. */
 void hr_consumer_drain_wake(struct hr_ring_consumer *consumer);
 void hr_consumer_ask_wake(struct hr_ring_consumer *consumer, bool wanted);

@@ -21,6 +21,7 @@ struct slot {
     enum slot_state state;
     uint32_t ticket; /* of the last publication */
     uint32_t holders;
+    struct hr_ring_position position;
 };
 
 struct hr_ring {
@@ -37,6 +38,7 @@ struct hr_ring {
     uint32_t pending[HR_WIRE_MAX_SLOTS]; /* oldest first */
     uint32_t pending_count;
     uint32_t generation;
+    struct hr_ring_position next; /* to be published; step counts on past an epoch's end */
     struct hr_ring_consumer *consumers;
     uint32_t consumer_count;
     uint64_t published, released;
@@ -212,6 +214,16 @@ void hr_ring_abort(struct hr_ring *ring, uint32_t slot)
     pthread_mutex_unlock(&ring->lock);
 }
 
+static bool is_before(struct hr_ring_position a, struct hr_ring_position b)
+{
+    return a.epoch < b.epoch || (a.epoch == b.epoch && a.step < b.step);
+}
+
+static struct hr_ring_position after(struct hr_ring_position p)
+{
+    return (struct hr_ring_position){.epoch = p.epoch, .step = p.step + 1};
+}
+
 static void lease_locked(struct hr_ring *ring, struct hr_ring_consumer *consumer, uint32_t slot)
 {
     struct slot *s = &ring->slots[slot];
@@ -220,10 +232,11 @@ static void lease_locked(struct hr_ring *ring, struct hr_ring_consumer *consumer
         ring->leased_count++;
     s->state = SLOT_LEASED;
     s->holders++;
+    consumer->from = after(s->position);
     hr_consumer_post(consumer, slot, s->ticket, ring->generation);
 }
 
-void hr_ring_publish(struct hr_ring *ring, uint32_t slot)
+void hr_ring_publish(struct hr_ring *ring, uint32_t slot, struct hr_ring_position position)
 {
     pthread_mutex_lock(&ring->lock);
     HR_ASSERT(slot < ring->slot_count && ring->slots[slot].state == SLOT_ACQUIRED);
@@ -233,12 +246,19 @@ void hr_ring_publish(struct hr_ring *ring, uint32_t slot)
     if (++s->ticket == 0) /* 0 means "never released" on a fresh control page */
         s->ticket = 1;
     s->holders = 0;
+    s->position = position;
+    ring->next = after(position);
     if (!ring->consumers) {
         s->state = SLOT_PENDING;
         ring->pending[ring->pending_count++] = slot;
     }
     for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next)
-        lease_locked(ring, c, slot);
+        if (!c->behind && !is_before(position, c->from))
+            lease_locked(ring, c, slot);
+    if (s->state == SLOT_ACQUIRED) {
+        ring->released++;
+        free_slot_locked(ring, slot);
+    }
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -254,14 +274,17 @@ uint32_t hr_ring_collect(struct hr_ring *ring)
 
 /* What a consumer has taken is known to the consumer alone; it gives the entries of older
  * generations back by itself. A stream that had ended goes on. */
-uint32_t hr_ring_flush(struct hr_ring *ring)
+uint32_t hr_ring_flush(struct hr_ring *ring, struct hr_ring_position next)
 {
     pthread_mutex_lock(&ring->lock);
     for (uint32_t i = 0; i < ring->pending_count; i++)
         free_slot_locked(ring, ring->pending[i]);
     ring->pending_count = 0;
-    for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next)
+    ring->next = next;
+    for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next) {
         atomic_store_explicit(&c->page->closed, 0, memory_order_release);
+        c->behind = is_before(c->from, next);
+    }
     uint32_t generation = ++ring->generation;
     pthread_mutex_unlock(&ring->lock);
     return generation;
@@ -279,6 +302,23 @@ uint32_t hr_ring_generation(const struct hr_ring *ring)
 
 /* ---- consumers ---- */
 
+/* What nobody was there for: the newcomer's, if it does not stand behind or beyond it. */
+static void give_pending_locked(struct hr_ring *ring, struct hr_ring_consumer *consumer)
+{
+    struct hr_ring_position first =
+        ring->pending_count ? ring->slots[ring->pending[0]].position : ring->next;
+
+    consumer->behind = is_before(consumer->from, first);
+    for (uint32_t i = 0; i < ring->pending_count; i++) {
+        uint32_t slot = ring->pending[i];
+        if (consumer->behind || is_before(ring->slots[slot].position, consumer->from))
+            free_slot_locked(ring, slot);
+        else
+            lease_locked(ring, consumer, slot);
+    }
+    ring->pending_count = 0;
+}
+
 static int link_consumer(struct hr_ring *ring, struct hr_ring_consumer *consumer,
                          struct hr_error *err)
 {
@@ -293,22 +333,22 @@ static int link_consumer(struct hr_ring *ring, struct hr_ring_consumer *consumer
         ring->consumers = consumer;
         ring->consumer_count++;
         hr_consumer_ask_wake(consumer, ring->waiting_since_ns != 0);
-        for (uint32_t i = 0; i < ring->pending_count; i++)
-            lease_locked(ring, consumer, ring->pending[i]);
-        ring->pending_count = 0;
+        give_pending_locked(ring, consumer);
     }
     pthread_mutex_unlock(&ring->lock);
     return ret;
 }
 
-int hr_ring_attach(struct hr_ring *ring, struct hr_ring_consumer **out, int fds[3],
-                   struct hr_error *err)
+int hr_ring_attach(struct hr_ring *ring, struct hr_ring_position from,
+                   struct hr_ring_consumer **out, int fds[3], struct hr_error *err)
 {
     struct hr_ring_consumer *consumer = NULL;
     int ret = hr_consumer_create(ring->slot_count, &consumer, err);
 
-    if (ret == 0)
+    if (ret == 0) {
+        consumer->from = from;
         ret = link_consumer(ring, consumer, err);
+    }
     if (ret < 0) {
         hr_consumer_destroy(consumer);
         return ret;
@@ -358,6 +398,82 @@ uint32_t hr_ring_consumer_count(const struct hr_ring *ring)
     uint32_t count = r->consumer_count;
     pthread_mutex_unlock(&r->lock);
     return count;
+}
+
+/* ---- replicas ---- */
+
+bool hr_ring_is_behind(struct hr_ring *ring, const struct hr_ring_consumer *consumer)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool behind = consumer->behind;
+    pthread_mutex_unlock(&ring->lock);
+    return behind;
+}
+
+bool hr_ring_is_unwanted(struct hr_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool unwanted = ring->consumers != NULL;
+    for (struct hr_ring_consumer *c = ring->consumers; c && unwanted; c = c->next)
+        unwanted = is_before(ring->next, c->from);
+    pthread_mutex_unlock(&ring->lock);
+    return unwanted;
+}
+
+struct hr_ring_position hr_ring_wanted(struct hr_ring *ring,
+                                       const struct hr_ring_consumer *consumer)
+{
+    pthread_mutex_lock(&ring->lock);
+    struct hr_ring_position from = consumer->from;
+    pthread_mutex_unlock(&ring->lock);
+    return from;
+}
+
+void hr_ring_want(struct hr_ring *ring, struct hr_ring_consumer *consumer,
+                  struct hr_ring_position from)
+{
+    pthread_mutex_lock(&ring->lock);
+    consumer->from = from;
+    consumer->behind = is_before(from, ring->next);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+int hr_ring_recall(struct hr_ring *ring, struct hr_ring_consumer *consumer)
+{
+    uint32_t slots[HR_WIRE_MAX_SLOTS];
+
+    pthread_mutex_lock(&ring->lock);
+    uint32_t n = hr_consumer_recall(consumer, slots);
+    if (n > 0)
+        consumer->from = ring->slots[slots[0]].position;
+    for (uint32_t i = 0; i < n; i++)
+        drop_holder_locked(ring, slots[i]);
+    pthread_mutex_unlock(&ring->lock);
+    return n > 0 ? (int)slots[0] : -1;
+}
+
+struct hr_ring_consumer *hr_ring_find_slow(struct hr_ring *ring, uint64_t limit_ns)
+{
+    struct hr_ring_consumer *slow = NULL;
+    uint64_t now_ns = hr_clock_ns();
+    uint32_t most = 0; /* held by one that starves: what it lacks, it may be keeping itself */
+    bool starved = false;
+
+    pthread_mutex_lock(&ring->lock);
+    for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next) {
+        hr_consumer_look(c, now_ns);
+        if (c->starved_since_ns) {
+            most = (uint32_t)hr_max_u64(most, c->held);
+            starved |= now_ns - c->starved_since_ns >= limit_ns;
+        } else if (!slow || c->held > slow->held) {
+            slow = c;
+        }
+    }
+    if (!starved || !slow || slow->held <= most || !ring->waiting_since_ns ||
+        now_ns - ring->waiting_since_ns < limit_ns)
+        slow = NULL;
+    pthread_mutex_unlock(&ring->lock);
+    return slow;
 }
 
 void hr_ring_stats(const struct hr_ring *ring, struct hr_ring_stats *stats)

@@ -34,26 +34,47 @@ uint8_t *hr_ring_slot(const struct hr_ring *ring, uint32_t slot);
  * success. */
 int hr_ring_acquire(struct hr_ring *ring);
 void hr_ring_abort(struct hr_ring *ring, uint32_t slot);
-/* Hands a filled slot to every attached consumer. Without any, the slot is kept and handed to the
- * first that attaches. */
-void hr_ring_publish(struct hr_ring *ring, uint32_t slot);
+/* Where a batch stands in its stream. Within a generation batches are published in ascending order. */
+struct hr_ring_position {
+    uint64_t epoch, step;
+};
+/* Hands a filled slot to every attached consumer that wants it: those that attached at this position
+ * or before it. A slot that nobody wants is free again. Without any consumer it is kept and handed to
+ * the first that attaches. */
+void hr_ring_publish(struct hr_ring *ring, uint32_t slot, struct hr_ring_position position);
 /* Frees the slots that all their consumers released since the last call; returns how many. */
 uint32_t hr_ring_collect(struct hr_ring *ring);
 
 /* Throws away what was published and not taken yet, and starts a new generation: entries of the old
  * one that a consumer still holds stay leased until released. Aborting acquired slots is the
- * caller's. Returns the new generation. */
-uint32_t hr_ring_flush(struct hr_ring *ring);
+ * caller's. The batch at `next` is the first of the new generation. Returns its number. */
+uint32_t hr_ring_flush(struct hr_ring *ring, struct hr_ring_position next);
 uint32_t hr_ring_generation(const struct hr_ring *ring);
 
-/* A consumer: its control page and descriptors. fds: data, control, wake eventfd, all owned by the
- * ring until detach; send them, do not close them. */
+/* A consumer: its control page and descriptors. It gets every batch from `from` on. fds: data,
+ * control, wake eventfd, all owned by the ring until detach; send them, do not close them. */
 struct hr_ring_consumer;
-int hr_ring_attach(struct hr_ring *ring, struct hr_ring_consumer **out, int fds[3],
-                   struct hr_error *err) HR_MUST_CHECK;
+int hr_ring_attach(struct hr_ring *ring, struct hr_ring_position from,
+                   struct hr_ring_consumer **out, int fds[3], struct hr_error *err) HR_MUST_CHECK;
 /* Reclaims its leases at once; nulls nothing, the pointer is dead afterwards. */
 void hr_ring_detach(struct hr_ring *ring, struct hr_ring_consumer *consumer);
 uint32_t hr_ring_consumer_count(const struct hr_ring *ring);
+
+/* Replicas. A consumer that wants batches which are out already is behind: it gets none, rather than
+ * some with a gap, until a flush begins where it stands or before. */
+bool hr_ring_is_behind(struct hr_ring *ring, const struct hr_ring_consumer *consumer);
+/* Every consumer waits for batches later than the next: the producer may jump. */
+bool hr_ring_is_unwanted(struct hr_ring *ring);
+struct hr_ring_position hr_ring_wanted(struct hr_ring *ring,
+                                       const struct hr_ring_consumer *consumer);
+void hr_ring_want(struct hr_ring *ring, struct hr_ring_consumer *consumer,
+                  struct hr_ring_position from);
+/* Takes back what the consumer has not taken yet, which it then wants again. Returns the slot of the
+ * first such batch, or -1 when it has taken all. Nothing may be published meanwhile. */
+int hr_ring_recall(struct hr_ring *ring, struct hr_ring_consumer *consumer);
+/* The consumer that keeps most slots, when for so long no slot has come free and a replica that keeps
+ * fewer has waited with nothing left to take; NULL = there is none. */
+struct hr_ring_consumer *hr_ring_find_slow(struct hr_ring *ring, uint64_t limit_ns);
 /* The consumer's eventfd: readable when it released a slot that we wait for. */
 int hr_ring_consumer_wake_fd(const struct hr_ring_consumer *consumer);
 /* Marks its page closed with a code (0 < -code) and wakes it. */

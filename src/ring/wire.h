@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_WIRE_VERSION     1u
+#define HR_WIRE_VERSION     2u
 
 
 enum {
@@ -47,11 +47,11 @@ struct hr_wire_hello {
     uint32_t rank, world;
     uint32_t want_shared; /* 1: join as a read-only replica */
     uint32_t force_state; /* 1: accept a state of another dataset or plan */
-    uint32_t state_bytes; /* 0 = from the beginning, or where the stream is for a replica */
+    uint32_t state_bytes; /* 0 = from the beginning */
     char state[HR_WIRE_STATE_BYTES];
     char client[HR_WIRE_NAME_BYTES]; /* program and version, for the sidecar's log */
     uint32_t incarnation;            /* of the last RESTARTED, 0 = there was none */
-    uint32_t reserved;
+    uint32_t join_now;               /* 1: a replica without a state starts where the others are */
 };
 
 struct hr_wire_welcome {
@@ -118,8 +118,9 @@ struct hr_wire_stats {
  * validates whatever it reads back: a word with an unexpected value is as if it were not written.
  *
  * Publishing: queue[head % HR_WIRE_MAX_SLOTS] = entry; head += 1 (release); if consumer_waits,
- * futex wake on head. Taking: load head (acquire); entries tail .. head - 1 are ready; tail is the
- * consumer's own and is written back for the sidecar's statistics only.
+ * futex wake on head. Taking: load head (acquire); entries tail .. head - 1 are ready; one is taken
+ * when tail is moved past it by compare-and-swap, since the sidecar moves tail up to head (and
+ * publishes those batches again later) when it has to send replicas back.
  * Releasing slot i: released[i] = the entry's ticket (release); if producer_waits, write 1 to the
  * wake eventfd. A slot is free for the sidecar when released[i] equals the ticket it published. */
 
@@ -146,7 +147,7 @@ struct hr_wire_control {
     uint8_t pad2[40];
 
     /* consumer's cache line: written by the trainer, read by the sidecar */
-    _Atomic uint32_t tail;
+    _Atomic uint32_t tail; /* entries taken; both sides move it, see above */
     _Atomic uint32_t consumer_waits;
     _Atomic uint64_t consumer_wait_ns; /* total time in next() without a batch */
     uint8_t pad3[48];

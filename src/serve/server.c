@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "serve/listen.h"
+#include "serve/replicas.h"
 #include "serve/session.h"
 
 enum { EVENTS_MAX = 64, HELLO_TIMEOUT_MS = 5000 };
@@ -32,6 +33,7 @@ struct hr_server {
     struct hr_session sessions[HR_MAX_SESSIONS];
     int session_count;         /* in use, not dense */
     bool had_private;
+    uint64_t watch_ns, watch_at_ns; /* for slow replicas; 0 = there are none */
 };
 
 static int watch(struct hr_server *s, int fd, enum event_kind kind, uint32_t index,
@@ -210,9 +212,35 @@ static int next_timeout(struct hr_server *s, uint64_t now)
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++)
         if (s->sessions[i].fd >= 0 && s->sessions[i].hello_deadline_ns)
             due = hr_min_u64(due, s->sessions[i].hello_deadline_ns);
+    if (s->watch_ns)
+        due = hr_min_u64(due, s->watch_at_ns);
     if (due == UINT64_MAX)
         return -1;
     return due <= now ? 0 : (int)((due - now) / HR_NS_PER_MS + 1);
+}
+
+static void detach_slow(struct hr_server *s, uint64_t now)
+{
+    struct hr_session *slow = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+    uint64_t watch_ns = hr_replicas_watch_ns(&s->host);
+
+    if (watch_ns && s->watch_ns && s->watch_at_ns <= now)
+        slow = hr_replicas_watch(&s->host);
+    if (!s->watch_ns || s->watch_at_ns <= now)
+        s->watch_at_ns = now + watch_ns;
+    s->watch_ns = watch_ns;
+    if (!slow)
+        return;
+    hr_fail(&err, HR_E_DETACHED, "this replica kept its batches for %g s while another waited",
+            s->options.detach_slow_s);
+    hr_error_hint(&err, "release batches sooner, raise 'slots', or serve with a longer --detach-slow");
+    hr_log_error(HR_LOG_WARN, "a replica is detached", &err);
+    /* It lives, and must not take what is another one's soon. */
+    hr_ring_recall(hr_stream_ring(slow->stream), slow->consumer);
+    hr_ring_close_consumer(slow->consumer, HR_E_DETACHED);
+    hr_session_send_error(slow->fd, &err);
+    end_session(s, slow);
 }
 
 static bool finished(struct hr_server *s, uint64_t now)
@@ -239,6 +267,7 @@ int hr_server_run(struct hr_server *s, struct hr_error *err)
         for (int i = 0; i < n; i++)
             handle(s, &events[i]);
         drop_silent(s, hr_clock_ns());
+        detach_slow(s, hr_clock_ns());
     }
     return 0;
 }
@@ -296,6 +325,8 @@ int hr_server_create(const struct hr_server_options *options, struct hr_server *
     if (ret == 0) {
         s->options.engine.notify_fd = s->notify_fd;
         s->host.plan = options->plan;
+        s->host.sessions = s->sessions;
+        s->host.detach_slow_ns = (uint64_t)(options->detach_slow_s * 1e9);
         ret = hr_engine_create(options->plan, &s->options.engine, &s->host.engine, err);
     }
     if (ret < 0)

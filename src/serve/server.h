@@ -19,6 +19,8 @@ struct hr_server_options {
     int leash_fd;            /* orders of a supervisor, a letter each: d = drain, s = stop; its end is
                                 a stop too. Taken over; 0 = none */
     double grace_s;          /* how long a drain may take */
+    double detach_slow_s;    /* a replica that keeps others waiting for so long is detached; 0 = it is
+                                waited for */
 };
 
 /* Makes the engine and the socket. A path in use by a live sidecar is HR_E_EXISTS, a stale one is

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "serve/replicas.h"
 
 /* Sources listed in statistics: the JSON must fit a message. */
 enum { STATS_SOURCES = 12 };
@@ -149,6 +150,27 @@ static int open_entry(struct hr_session_host *host, const struct hr_wire_hello *
     return 0;
 }
 
+/* First no more batches, then the slots: the trainer may still live and read what it holds or what is
+ * ready (we are the one that ends). */
+static void leave_stream(struct hr_session_host *host, struct hr_session *session)
+{
+    struct hr_stream *stream = session->stream;
+
+    if (!stream)
+        return;
+    struct hr_stream_entry *entry = entry_of(host, stream);
+    bool last = --entry->sessions == 0;
+    if (last)
+        hr_stream_pause(stream);
+    if (session->consumer)
+        hr_ring_detach(hr_stream_ring(stream), session->consumer);
+    session->consumer = NULL;
+    session->stream = NULL;
+    if (!last)
+        hr_replicas_left(host, stream);
+    hr_engine_wake(host->engine); /* replicas that are left wait for the slots it held */
+}
+
 /* ---- messages ---- */
 
 static int send_welcome(struct hr_session_host *host, struct hr_session *session,
@@ -203,23 +225,28 @@ static int handle_hello(struct hr_session_host *host, struct hr_session *session
         hr_fail(&err, HR_E_BUSY, "the sidecar is draining and takes no new trainers");
         return refuse(session, &err);
     }
+    bool now = hello->join_now && hello->want_shared && hello->state_bytes == 0;
     ret = hr_order_check_world(&host->plan->order, hello->rank, hello->world, &err);
     if (ret == 0)
         ret = accept_state(host->plan, hello->state, hello->state_bytes, hello->force_state != 0,
                            &state, &err);
     if (ret == 0)
         ret = open_entry(host, hello, &entry, &err);
-    /* A replica joins where the stream is; everyone else says where to go on. */
-    if (ret == 0 && entry->sessions == 0)
+    /* The first says where to go on; one that joins others may have to wait for them, or they for it. */
+    bool first = ret == 0 && entry->sessions == 0;
+    if (first)
         ret = hr_stream_seek(entry->stream, &state, &err);
-    if (ret == 0)
-        ret = hr_ring_attach(hr_stream_ring(entry->stream), &session->consumer, fds, &err);
-    if (ret < 0)
+    if (ret == 0) {
+        session->stream = entry->stream;
+        entry->sessions++;
+        ret = hr_replicas_join(host, session, &state, now && !first, fds, &err);
+    }
+    if (ret < 0) {
+        leave_stream(host, session);
         return refuse(session, &err);
-    session->stream = entry->stream;
+    }
     session->hello_deadline_ns = 0;
     session->wake_fd = hr_ring_consumer_wake_fd(session->consumer);
-    entry->sessions++;
     ret = send_welcome(host, session, entry, &state, fds, &err);
     if (ret < 0)
         return ret;
@@ -231,15 +258,10 @@ static int handle_hello(struct hr_session_host *host, struct hr_session *session
 static int handle_seek(struct hr_session_host *host, struct hr_session *session,
                        const struct hr_wire_seek *seek)
 {
-    struct hr_stream_entry *entry = entry_of(host, session->stream);
     struct hr_error err = HR_ERROR_INIT;
     struct hr_state state;
     int ret = 0;
 
-    if (entry->sessions > 1) {
-        hr_fail(&err, HR_E_BUSY, "a stream that others read too cannot be moved");
-        return refuse(session, &err);
-    }
     if (seek->state_bytes) {
         ret = accept_state(host->plan, seek->state, seek->state_bytes, seek->force_state != 0,
                            &state, &err);
@@ -248,7 +270,7 @@ static int handle_seek(struct hr_session_host *host, struct hr_session *session,
         state.cursor.epoch = seek->epoch;
     }
     if (ret == 0)
-        ret = hr_stream_seek(session->stream, &state, &err);
+        ret = hr_replicas_move(host, session, &state, &err);
     if (ret < 0)
         return refuse(session, &err);
     session->told_end = false;
@@ -387,16 +409,10 @@ int hr_session_check_stream(struct hr_session *session)
 
 void hr_session_end(struct hr_session_host *host, struct hr_session *session)
 {
-    if (session->consumer) {
-        struct hr_stream_entry *entry = entry_of(host, session->stream);
-        /* First no more batches, then the slots: the trainer may still live and read what it holds or
-         * what is ready (we are the one that ends). */
-        if (--entry->sessions == 0)
-            hr_stream_pause(session->stream);
-        hr_ring_detach(hr_stream_ring(session->stream), session->consumer);
-        hr_engine_wake(host->engine); /* replicas that are left wait for the slots it held */
+    if (session->stream) {
         hr_log(HR_LOG_INFO, "trainer %s (pid %d) of rank %u left; its leases are reclaimed",
-               session->client, (int)session->peer_pid, entry->rank);
+               session->client, (int)session->peer_pid, entry_of(host, session->stream)->rank);
+        leave_stream(host, session);
     }
     hr_fd_close(&session->fd);
     *session = (struct hr_session){.fd = -1, .wake_fd = -1};

@@ -17,6 +17,8 @@ struct hr_session {
     struct hr_ring_consumer *consumer;
     uint32_t incarnation;            /* nonzero: deaf until a hello that names it */
     bool told_end;                   /* its stream's end or error was passed on */
+    bool told_slow;                  /* the log has it that others wait for this replica */
+    struct hr_state place;           /* of a replica: where it last joined, moved or was sent back to */
     char client[HR_WIRE_NAME_BYTES];
 };
 
@@ -35,6 +37,9 @@ struct hr_session_host {
     const struct hr_plan *plan;
     struct hr_stream_entry streams[HR_MAX_SESSIONS];
     int stream_count;
+    struct hr_session *sessions; /* [HR_MAX_SESSIONS], the server's */
+    uint64_t detach_slow_ns;     /* a replica that keeps the others waiting for so long is detached;
+                                    0 = it is waited for */
     bool draining;
 };
 

@@ -45,6 +45,7 @@ static struct {
     struct hr_ring *ring;
     struct numbered_plan plan;
     struct numbered_cursor cursor; /* of the next batch */
+    uint64_t published;
     uint64_t sequence;
     bool feeding, private, failed;
     int listener;
@@ -128,7 +129,7 @@ static void drop(struct trainer *t)
     hr_fd_close(&t->sock);
     *t = (struct trainer){.sock = -1};
     if (hr_ring_consumer_count(self.ring) == 0) {
-        hr_ring_flush(self.ring);
+        hr_ring_flush(self.ring, (struct hr_ring_position){.step = self.published});
         self.feeding = false;
         if (self.private)
             exit(0);
@@ -186,7 +187,13 @@ static void take_hello(struct trainer *t, struct hr_wire_hello *hello)
         drop(t);
         return;
     }
-    if (hr_ring_attach(self.ring, &t->consumer, fds, &err) < 0) {
+    /* The first gets what waits, one that joins others what comes from now on. */
+    struct hr_ring_position from = {.step = self.published};
+    struct hr_ring_stats stats;
+    hr_ring_stats(self.ring, &stats);
+    if (hr_ring_consumer_count(self.ring) == 0)
+        from.step -= stats.ready;
+    if (hr_ring_attach(self.ring, from, &t->consumer, fds, &err) < 0) {
         send_error(t, err.code, err.text);
         drop(t);
         return;
@@ -207,7 +214,7 @@ static void take_seek(struct trainer *t, struct hr_wire_seek *seek)
     }
     start_at(seek->state_bytes ? numbered_parse(seek->state)
                                : (struct numbered_cursor){seek->epoch, 0});
-    answer.generation = hr_ring_flush(self.ring);
+    answer.generation = hr_ring_flush(self.ring, (struct hr_ring_position){.step = self.published});
     answer.steps_per_epoch = self.plan.steps;
     answer.state_bytes = (uint32_t)numbered_state(&self.plan, self.cursor, answer.state);
     send_any(t, &answer, NULL, 0);
@@ -297,7 +304,7 @@ static bool feed(void)
         hr_clock_sleep_ns((uint64_t)option[DELAY_MS] * HR_NS_PER_MS);
     numbered_fill(hr_ring_slot(self.ring, (uint32_t)slot), &self.plan, self.cursor, self.sequence++);
     numbered_advance(&self.plan, &self.cursor);
-    hr_ring_publish(self.ring, (uint32_t)slot);
+    hr_ring_publish(self.ring, (uint32_t)slot, (struct hr_ring_position){.step = self.published++});
     return true;
 }
 

@@ -56,7 +56,7 @@ static void server_start(struct server *s, uint32_t slots, bool shared)
 
     *s = (struct server){.plan = {.count = 4, .steps = 5}};
     assert_int_equal(hr_ring_create(&spec, &s->ring, &err), 0);
-    assert_int_equal(hr_ring_attach(s->ring, &s->consumer, s->fds, &err), 0);
+    assert_int_equal(hr_ring_attach(s->ring, (struct hr_ring_position){0, 0}, &s->consumer, s->fds, &err), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     s->sock = pair[0];
     snprintf(address, sizeof(address), "fd:%d", pair[1]);
@@ -113,6 +113,14 @@ static void server_close(struct server *s)
     hr_ring_destroy(s->ring);
 }
 
+/* Every batch is later than the one before it, also in another ring. */
+static struct hr_ring_position next_position(void)
+{
+    static uint64_t step;
+
+    return (struct hr_ring_position){.step = step++};
+}
+
 static bool publish(struct server *s)
 {
     int slot = hr_ring_acquire(s->ring);
@@ -121,7 +129,7 @@ static bool publish(struct server *s)
         return false;
     numbered_fill(hr_ring_slot(s->ring, (uint32_t)slot), &s->plan, s->cursor, s->sequence++);
     numbered_advance(&s->plan, &s->cursor);
-    hr_ring_publish(s->ring, (uint32_t)slot);
+    hr_ring_publish(s->ring, (uint32_t)slot, next_position());
     return true;
 }
 
@@ -433,7 +441,7 @@ static void *answer_seek(void *arg)
     s->cursor = seek.state_bytes ? numbered_parse(seek.state)
                                  : (struct numbered_cursor){seek.epoch, 0};
     s->sequence = 0;
-    answer.generation = hr_ring_flush(s->ring);
+    answer.generation = hr_ring_flush(s->ring, (struct hr_ring_position){0, 0});
     answer.state_bytes = (uint32_t)numbered_state(&s->plan, s->cursor, answer.state);
     publish(s);
     if (hr_fd_send(s->sock, &answer, sizeof(answer), NULL, 0, &err) < 0)
@@ -862,7 +870,7 @@ static struct hr_wire_field *fields_of(struct hr_wire_batch *h)
         change;                                                                                    \
     }
 WRONG(bad_magic, h->magic++)
-WRONG(bad_version, h->wire_version = 2)
+WRONG(bad_version, h->wire_version = HR_WIRE_VERSION + 1)
 WRONG(bad_header_bytes, h->header_bytes = UINT32_MAX & ~7u)
 WRONG(short_header, h->header_bytes = 64)
 WRONG(many_fields, h->field_count = 1u << 30)
@@ -915,7 +923,7 @@ static void malformed_batches_are_refused(void **state)
         struct hr_wire_batch *h = (struct hr_wire_batch *)hr_ring_slot(s.ring, (uint32_t)slot);
         numbered_fill((uint8_t *)h, &s.plan, s.cursor, 1);
         wrongs[i](h, fields_of(h));
-        hr_ring_publish(s.ring, (uint32_t)slot);
+        hr_ring_publish(s.ring, (uint32_t)slot, next_position());
         int ret = hr_client_next(s.client, 1000, &b);
         if (ret != (wrongs[i] == bad_version ? HR_E_VERSION : HR_E_PROTOCOL))
             fail_msg("fault %zu: %d", i, ret);

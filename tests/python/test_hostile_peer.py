@@ -23,7 +23,7 @@ HELLO_FORMAT = "<IIIIIIII512s64s"
 CONTROL_BYTES = 192 + 64 * 256 + 16 * 256
 
 
-def hello(rank=0, world=2, version=1, shared=0, force=0, state=b"", state_bytes=None, client=b"hostile"):
+def hello(rank=0, world=2, version=2, shared=0, force=0, state=b"", state_bytes=None, client=b"hostile"):
     return struct.pack(HELLO_FORMAT, HELLO, struct.calcsize(HELLO_FORMAT), version, rank, world, shared, force,
                        len(state) if state_bytes is None else state_bytes, state, client)
 
@@ -140,7 +140,7 @@ def test_messages_out_of_order(honest):
 
 @pytest.mark.parametrize("change", [
     {"world": 0}, {"rank": 2}, {"rank": 2**32 - 1}, {"world": 2**32 - 1}, {"rank": 2**31, "world": 2**32 - 1},
-    {"world": 3}, {"version": 0}, {"version": 2}, {"version": 2**32 - 1}, {"rank": 1},
+    {"world": 3}, {"version": 0}, {"version": 1}, {"version": 3}, {"version": 2**32 - 1}, {"rank": 1},
     {"state": b"{"}, {"state": b"\xff" * 512}, {"state": b"[" * 512}, {"state_bytes": 513},
     {"state_bytes": 2**32 - 1}, {"state": b'{"headrace_state":1}'}, {"state": b"\0{}", "state_bytes": 3, "world": 5},
 ])

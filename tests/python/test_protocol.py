@@ -82,7 +82,7 @@ class Client:
         self.sock.settimeout(20)
 
     def hello(self, state=b"", **values):
-        self.sock.send(message("HELLO", wire_version=1, world=1, state_bytes=len(state), state=state,
+        self.sock.send(message("HELLO", wire_version=2, world=1, state_bytes=len(state), state=state,
                                client=b"test", **values))
 
     def receive(self):
@@ -100,7 +100,7 @@ class Client:
     def attach(self, **values):
         self.hello(**values)
         name, self.welcome, (data_fd, control_fd, self.wake_fd) = self.receive()
-        assert name == "WELCOME" and self.welcome["wire_version"] == 1 and self.welcome["writable"] == 1
+        assert name == "WELCOME" and self.welcome["wire_version"] == 2 and self.welcome["writable"] == 1
         self.data = mmap.mmap(data_fd, self.welcome["data_bytes"])
         self.page = mmap.mmap(control_fd, self.welcome["control_bytes"])
         os.close(data_fd)
@@ -230,9 +230,9 @@ def test_a_private_client_says_hello_again_when_it_is_told_to(tmp_path):
 def test_what_makes_no_sense_is_refused():
     with feed.Sidecar(feed.small()) as sidecar:
         for bad, code in [(message("HELLO", wire_version=99, world=1), -20),
-                          (message("HELLO", wire_version=1, world=3), None),
+                          (message("HELLO", wire_version=2, world=3), None),
                           (message("SEEK"), -19), (b"x" * 16, -19),
-                          (message("HELLO", wire_version=1, world=1, state_bytes=3, state=b"{}}"), None)]:
+                          (message("HELLO", wire_version=2, world=1, state_bytes=3, state=b"{}}"), None)]:
             client = connect(sidecar.path)
             client.sock.send(bad)
             name, error, _ = client.receive()
@@ -240,7 +240,7 @@ def test_what_makes_no_sense_is_refused():
             with pytest.raises(EOFError):
                 client.receive()
         old = connect(sidecar.path)  # from before `incarnation`
-        short = message("HELLO", wire_version=1, world=1)[:608]
+        short = message("HELLO", wire_version=2, world=1)[:608]
         struct.pack_into("<I", short, 4, 608)
         old.sock.send(short)
         assert old.receive()[0] == "WELCOME"

@@ -143,6 +143,9 @@ static void seek(struct rig *rig, const struct hr_state *state)
 {
     struct hr_error err;
 
+    hr_stream_halt(rig->stream);
+    hr_ring_want(hr_stream_ring(rig->stream), rig->consumer,
+                 (struct hr_ring_position){state->cursor.epoch, state->cursor.step});
     must(hr_stream_seek(rig->stream, state, &err), &err);
 }
 
@@ -168,7 +171,7 @@ static void open_rig(struct rig *rig, const char *dataset, const char *yaml, uin
     must(hr_engine_create(rig->plan, &rig->options, &rig->engine, &err), &err);
     must(hr_engine_open_stream(rig->engine, rank, world, false, &rig->stream, &err), &err);
     struct hr_ring *ring = hr_stream_ring(rig->stream);
-    must(hr_ring_attach(ring, &rig->consumer, fds, &err), &err);
+    must(hr_ring_attach(ring, (struct hr_ring_position){0, 0}, &rig->consumer, fds, &err), &err);
     hr_ring_base(ring, &rig->data_bytes);
     rig->data = mmap(NULL, rig->data_bytes, PROT_READ, MAP_SHARED, fds[0], 0);
     rig->control = mmap(NULL, sizeof(*rig->control), PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);

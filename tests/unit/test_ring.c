@@ -42,12 +42,12 @@ static struct hr_ring_consumer *attach(struct hr_ring *ring, int fds[3])
     struct hr_ring_consumer *consumer = NULL;
     struct hr_error err = HR_ERROR_INIT;
 
-    if (hr_ring_attach(ring, &consumer, fds, &err) < 0)
+    if (hr_ring_attach(ring, (struct hr_ring_position){0, 0}, &consumer, fds, &err) < 0)
         fail_msg("%s", err.text);
     return consumer;
 }
 
-/* Publishes the next number; false when no slot is free. */
+/* Publishes a number, at the position of that step; false when no slot is free. */
 static bool publish(struct hr_ring *ring, uint64_t number)
 {
     int slot = hr_ring_acquire(ring);
@@ -57,7 +57,7 @@ static bool publish(struct hr_ring *ring, uint64_t number)
     uint64_t *words = (uint64_t *)hr_ring_slot(ring, (uint32_t)slot);
     words[0] = number;
     words[SLOT_BYTES / 8 - 1] = ~number;
-    hr_ring_publish(ring, (uint32_t)slot);
+    hr_ring_publish(ring, (uint32_t)slot, (struct hr_ring_position){.step = number});
     return true;
 }
 
@@ -225,6 +225,181 @@ static void shared_slot_is_free_when_both_released(void **state)
     hr_ring_destroy(ring);
 }
 
+/* ---- replicas that are not at the same place ---- */
+
+static struct hr_ring_consumer *attach_at(struct hr_ring *ring, uint64_t step, struct reader *reader)
+{
+    struct hr_ring_consumer *consumer = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+    int fds[3];
+
+    if (hr_ring_attach(ring, (struct hr_ring_position){.step = step}, &consumer, fds, &err) < 0)
+        fail_msg("%s", err.text);
+    *reader = reader_of(ring, consumer);
+    return consumer;
+}
+
+static void replica_ahead_gets_nothing_until_it_is_reached(void **state)
+{
+    struct hr_ring *ring = make_ring(SLOTS, true);
+    struct reader a, b;
+    struct hr_wire_entry e;
+
+    (void)state;
+    attach_at(ring, 0, &a);
+    struct hr_ring_consumer *ahead = attach_at(ring, 2, &b);
+    assert_false(hr_ring_is_behind(ring, ahead));
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_true(publish(ring, i));
+        assert_int_equal(take_number(&a, &e), i);
+        release(&a, &e);
+        if (i < 2)
+            assert_false(take(&b, &e));
+        else
+            assert_int_equal(take_number(&b, &e), i);
+    }
+    hr_ring_destroy(ring);
+}
+
+static void replica_behind_gets_nothing_rather_than_a_gap(void **state)
+{
+    struct hr_ring *ring = make_ring(SLOTS, true);
+    struct reader a, b;
+    struct hr_wire_entry e;
+
+    (void)state;
+    attach_at(ring, 0, &a);
+    for (uint64_t i = 0; i < 2; i++)
+        assert_true(publish(ring, i));
+    struct hr_ring_consumer *late = attach_at(ring, 1, &b);
+    assert_true(hr_ring_is_behind(ring, late));
+    assert_true(publish(ring, 2));
+    assert_false(take(&b, &e));
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 1});
+    assert_false(hr_ring_is_behind(ring, late));
+    hr_ring_destroy(ring);
+}
+
+/* A takes one of three; all is taken back; the stream goes back to 0 for B. */
+static void recalled_batches_come_again_in_order(void **state)
+{
+    struct hr_ring *ring = make_ring(3, true);
+    struct reader a, b;
+    struct hr_wire_entry held, e;
+    struct hr_ring_consumer *first = attach_at(ring, 0, &a), *late;
+
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(publish(ring, i));
+    assert_int_equal(take_number(&a, &held), 0);
+    assert_false(publish(ring, 3));
+    late = attach_at(ring, 0, &b);
+    assert_true(hr_ring_is_behind(ring, late));
+    int slot = hr_ring_recall(ring, first);
+    assert_int_equal(slot, a.page->queue[1].slot);
+    assert_int_equal(hr_ring_wanted(ring, first).step, 1);
+    assert_int_equal(hr_ring_recall(ring, first), -1);
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 0});
+    a.tail = atomic_load_explicit(&a.page->tail, memory_order_relaxed);
+    assert_int_equal(a.tail, 3);
+
+    assert_true(publish(ring, 0));
+    assert_false(take(&a, &e)); /* it has that one */
+    assert_int_equal(take_number(&b, &e), 0);
+    release(&b, &e);
+    for (uint64_t i = 1; i < 4; i++) {
+        assert_true(publish(ring, i));
+        assert_int_equal(take_number(&a, &e), i);
+        release(&a, &e);
+        assert_int_equal(take_number(&b, &e), i);
+        release(&b, &e);
+    }
+    release(&a, &held);
+    hr_ring_collect(ring);
+    struct hr_ring_stats stats;
+    hr_ring_stats(ring, &stats);
+    assert_int_equal(stats.free_slots, 3);
+    hr_ring_destroy(ring);
+}
+
+static void nobody_wants_what_all_have(void **state)
+{
+    struct hr_ring *ring = make_ring(2, true);
+    struct reader a, b;
+    struct hr_wire_entry e;
+    struct hr_ring_consumer *slow = attach_at(ring, 0, &a);
+    struct hr_ring_stats stats;
+
+    (void)state;
+    attach_at(ring, 5, &b);
+    assert_false(hr_ring_is_unwanted(ring));
+    hr_ring_detach(ring, slow);
+    assert_true(hr_ring_is_unwanted(ring));
+    assert_true(publish(ring, 0)); /* free at once */
+    hr_ring_stats(ring, &stats);
+    assert_int_equal(stats.free_slots, 2);
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 5});
+    assert_false(hr_ring_is_unwanted(ring));
+    assert_true(publish(ring, 5));
+    assert_int_equal(take_number(&b, &e), 5);
+    hr_ring_destroy(ring);
+}
+
+static void nonsense_in_tail_takes_nothing_back(void **state)
+{
+    static const uint32_t nonsense[] = {4, 5, 1000, 0x80000000u, UINT32_MAX, UINT32_MAX - 2};
+    struct hr_ring_stats stats;
+
+    (void)state;
+    for (size_t i = 0; i < HR_ARRAY_SIZE(nonsense); i++) {
+        struct hr_ring *ring = make_ring(3, true);
+        struct reader a;
+        struct hr_ring_consumer *consumer = attach_at(ring, 0, &a);
+        for (uint64_t n = 0; n < 3; n++)
+            assert_true(publish(ring, n));
+        atomic_store(&a.page->tail, nonsense[i]);
+        assert_int_equal(hr_ring_recall(ring, consumer), -1);
+        hr_ring_stats(ring, &stats);
+        assert_int_equal(stats.free_slots, 0);
+        hr_ring_detach(ring, consumer);
+        hr_ring_stats(ring, &stats);
+        assert_int_equal(stats.free_slots, 3);
+        hr_ring_destroy(ring);
+    }
+}
+
+static void slow_replica_is_found_when_another_starves(void **state)
+{
+    struct hr_ring *ring = make_ring(2, true);
+    struct reader a, b;
+    struct hr_wire_entry e;
+    struct hr_ring_consumer *slow = attach_at(ring, 0, &a);
+    const uint64_t limit_ns = 20 * HR_NS_PER_MS;
+
+    (void)state;
+    attach_at(ring, 0, &b);
+    for (uint64_t i = 0; i < 2; i++)
+        assert_true(publish(ring, i));
+    assert_false(publish(ring, 2));
+    hr_clock_sleep_ns(2 * limit_ns);
+    assert_null(hr_ring_find_slow(ring, limit_ns)); /* neither has taken anything: nobody waits */
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(take_number(&b, &e), i);
+        release(&b, &e);
+    }
+    assert_false(publish(ring, 2));
+    assert_null(hr_ring_find_slow(ring, limit_ns)); /* it does not say that it waits */
+    atomic_store(&b.page->consumer_waits, 1);
+    assert_null(hr_ring_find_slow(ring, limit_ns)); /* not for long */
+    hr_clock_sleep_ns(2 * limit_ns);
+    assert_ptr_equal(hr_ring_find_slow(ring, limit_ns), slow);
+    assert_int_equal(take_number(&a, &e), 0);
+    release(&a, &e);
+    assert_true(publish(ring, 2));
+    assert_null(hr_ring_find_slow(ring, limit_ns));
+    hr_ring_destroy(ring);
+}
+
 static void exclusive_ring_refuses_a_second_consumer(void **state)
 {
     struct hr_ring *ring = make_ring(1, false);
@@ -234,7 +409,8 @@ static void exclusive_ring_refuses_a_second_consumer(void **state)
 
     (void)state;
     attach(ring, fds);
-    assert_int_equal(hr_ring_attach(ring, &second, fds, &err), HR_E_BUSY);
+    assert_int_equal(hr_ring_attach(ring, (struct hr_ring_position){0, 0}, &second, fds, &err),
+                     HR_E_BUSY);
     assert_int_equal(hr_ring_consumer_count(ring), 1);
     hr_ring_destroy(ring);
 }
@@ -247,7 +423,7 @@ static void flush_starts_a_new_generation(void **state)
 
     (void)state;
     assert_true(publish(ring, 90));
-    hr_ring_flush(ring); /* nobody had it: thrown away */
+    hr_ring_flush(ring, (struct hr_ring_position){0, 0}); /* nobody had it: thrown away */
     struct hr_ring_consumer *consumer = attach(ring, fds);
     struct reader r = reader_of(ring, consumer);
     assert_false(take(&r, &old));
@@ -256,7 +432,7 @@ static void flush_starts_a_new_generation(void **state)
     assert_int_equal(take_number(&r, &held), 0);
     hr_ring_close_consumer(consumer, HR_E_END);
     assert_int_equal(atomic_load(&r.page->closed), -HR_E_END);
-    uint32_t generation = hr_ring_flush(ring);
+    uint32_t generation = hr_ring_flush(ring, (struct hr_ring_position){0, 0});
     assert_int_equal(generation, hr_ring_generation(ring));
     assert_int_equal(atomic_load(&r.page->closed), 0);
     assert_true(publish(ring, 2));
@@ -633,6 +809,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(detach_reclaims_at_once),
         cmocka_unit_test(first_consumer_gets_what_waited),
         cmocka_unit_test(shared_slot_is_free_when_both_released),
+        cmocka_unit_test(replica_ahead_gets_nothing_until_it_is_reached),
+        cmocka_unit_test(replica_behind_gets_nothing_rather_than_a_gap),
+        cmocka_unit_test(recalled_batches_come_again_in_order),
+        cmocka_unit_test(nobody_wants_what_all_have),
+        cmocka_unit_test(nonsense_in_tail_takes_nothing_back),
+        cmocka_unit_test(slow_replica_is_found_when_another_starves),
         cmocka_unit_test(exclusive_ring_refuses_a_second_consumer),
         cmocka_unit_test(flush_starts_a_new_generation),
         cmocka_unit_test(producer_asks_to_be_woken),
