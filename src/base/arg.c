@@ -212,7 +212,8 @@ static int unknown(const struct hr_call *call, const struct hr_arg *arg,
         hr_fail(err, HR_E_CONFIG, "'%s' has no argument '%s'", call->name, arg->name);
     else
         hr_fail(err, HR_E_CONFIG, "'%s' takes no bare value", call->name);
-    hr_error_at_file(err, call->file, arg->line, arg->column);
+    hr_error_at_file(err, call->file, arg->key_line ? arg->key_line : arg->line,
+                     arg->key_line ? arg->key_column : arg->column);
     const char *near = arg->name[0] ? hr_nearest_word(arg->name, names, n) : NULL;
     if (near)
         hr_error_hint(err, "did you mean '%s'?", near);

@@ -19,7 +19,8 @@ struct hr_arg {
     const char *text;  /* the scalar as written */
     struct hr_arg *items;
     int item_count;
-    int line, column;
+    int line, column;         /* of the value */
+    int key_line, key_column; /* of the name; 0 = as the value */
 };
 
 /* One op or table: name plus arguments, where it was written. A bare scalar or list given where a

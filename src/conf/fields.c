@@ -64,8 +64,16 @@ static int read_arg(const struct reader *r, const char *name, const struct node 
     return read_list(r, node, arg);
 }
 
-/* Arguments are placed at their value, since that is what an error is about; unknown names are
- * placed there too. */
+/* An error about a value points at the value, one about an unknown name at the name. */
+static int read_named(const struct reader *r, const struct child *member, struct hr_arg *arg)
+{
+    int ret = read_arg(r, member->key->text, member->value, arg);
+
+    arg->key_line = member->key->line;
+    arg->key_column = member->key->column;
+    return ret;
+}
+
 static int read_call(const struct reader *r, const struct node *key, const struct node *value,
                      struct hr_call *call)
 {
@@ -84,7 +92,7 @@ static int read_call(const struct reader *r, const struct node *key, const struc
     }
     for (const struct child *c = value->first; c; c = c->next) {
         struct hr_arg *arg = &call->args[call->arg_count++];
-        int ret = read_arg(r, c->key->text, c->value, arg);
+        int ret = read_named(r, c, arg);
         if (ret < 0)
             return ret;
     }
@@ -147,7 +155,7 @@ static int read_member(const struct reader *r, const struct child *member,
         return read_ops(r, value, field);
     if (value->kind == NODE_MAP)
         return read_call(r, key, value, &field->tables[field->table_count++]);
-    return read_arg(r, key->text, value, &field->options.args[field->options.arg_count++]);
+    return read_named(r, member, &field->options.args[field->options.arg_count++]);
 }
 
 static int read_field(const struct reader *r, const struct child *entry,
