@@ -671,14 +671,16 @@ static void bad_record_is_masked_or_fatal_by_policy(void **state)
     hr_free(path);
 }
 
-static void failing_storage_loses_nothing(void **state)
+/* Errors, bytes that are missing and bytes that are wrong until they are read again. */
+static void feed_from_failing_storage(const char *dataset)
 {
-    struct rig rig = {.options = {.fault = "seed=3,eio=0.05,short=0.2,delay=1ms:0.05"}};
+    struct rig rig = {.options = {.fault = "seed=3,eio=0.05,short=0.2,noise=0.05,delay=1ms:0.05"}};
     struct hr_wire_entry entry;
+    struct hr_engine_stats stats;
     char *text = yaml("batch: 50\nslots: 3");
     uint8_t seen[RECORDS] = {0};
 
-    open_rig(&rig, *state, text, 0, 1);
+    open_rig(&rig, dataset, text, 0, 1);
     hr_free(text);
     struct hr_state s = start_state(&rig);
     seek(&rig, &s);
@@ -695,7 +697,19 @@ static void failing_storage_loses_nothing(void **state)
         }
         release(&rig, &entry);
     }
+    hr_engine_stats(rig.engine, &stats);
+    assert_int_equal(stats.bad.occurrences, 0);
+    assert_true(stats.io_retries > 0 && stats.read_errors > 0);
     close_rig(&rig);
+}
+
+static void failing_storage_loses_nothing(void **state)
+{
+    char *packed = make_dataset("noise", HR_CODEC_LZ4);
+
+    feed_from_failing_storage(*state);
+    feed_from_failing_storage(packed);
+    hr_free(packed);
 }
 
 static void small_buffers_bound_what_is_in_flight(void **state)
