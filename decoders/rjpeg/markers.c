@@ -27,11 +27,13 @@ static int read_huffman_table(struct reader *r)
         return damaged(r, "DHT");
     struct rj_huffman *table = r->p[0] >> 4 ? &r->out->ac[r->p[0] & 3] : &r->out->dc[r->p[0] & 3];
     uint32_t code = 0, symbol = 17;
+    bool is_dc = r->p[0] < 16;
 
     memset(table, 0, sizeof(*table));
     for (uint32_t length = 1; length <= 16; length++, code <<= 1)
         for (uint32_t i = 0; i < r->p[length]; i++, code++, symbol++) {
-            if (symbol >= r->bytes || code >= 1u << length)
+            /* libjpeg's rules: no code of 1 bits alone, DC numbers of at most 15 bits. */
+            if (symbol >= r->bytes || code + 1 >= 1u << length || symbol >= 17 + 256 || (is_dc && r->p[symbol] > 15))
                 return damaged(r, "DHT");
             table->size[r->p[symbol]] = (uint8_t)length;
             table->code[r->p[symbol]] = (uint16_t)code;

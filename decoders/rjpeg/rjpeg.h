@@ -72,7 +72,8 @@ struct hr_rjpeg_range {
 };
 
 /* Repacks a JPEG file. out gets the value, seek (may be NULL) a copy of its head where the value is in
- * cells, else nothing; both are reset first. Returns 0 only after the packed bytes gave back the file and its pixels exactly.
+ * cells, else nothing; both are reset first. Returns 0 only after the packed bytes gave back the file, which
+ * proves the pixels too (docs/formats/repacked-jpeg.md).
  * HR_E_FORMAT: sound, but of a kind that is not repacked (progressive, CMYK, 12 bit, several scans,
  * absurd coefficients …): keep the file as it is. HR_E_DECODE: damaged. err says why. */
 int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struct hr_buf *seek,

@@ -1,13 +1,19 @@
 /* One tile: up to 16 neighbouring blocks of one component's block row, written and read back. The
- * reader here is the plain one; the vector ones are in kernels_*.c. */
+ * reader here is the plain one; the vector ones are in variant_*.c. */
 #ifndef HR_DECODERS_RJPEG_TILE_H
 #define HR_DECODERS_RJPEG_TILE_H
 
 #include "rjpeg/layout.h"
 
-/* Writes blocks coef[0..count) (64 quantized coefficients each, natural order). Returns the bytes
- * written to out (room for RJ_TILE_MAX + 16), or 0 when a DC is beyond 12 bits. */
-size_t rj_tile_write(const int16_t (*coef)[64], uint32_t count, uint8_t *out);
+/* A block's quantized coefficients between scan and tile: those AC values that are not 0. */
+struct rj_block {
+    uint64_t mask;         /* bit i: a value at scan position i; at 63 - i where the block is backwards */
+    const int16_t *values; /* in the order of the mask's bits, from the lowest up */
+    int16_t dc;            /* of 12 bits */
+};
+
+/* Writes blocks (none of them backwards). Returns the bytes written to out (room for RJ_TILE_MAX + 16). */
+size_t rj_tile_write(const struct rj_block *blocks, uint32_t count, uint8_t *out);
 
 /* What a tile says of its blocks before any value is unpacked. */
 struct rj_tile {
@@ -28,8 +34,8 @@ bool rj_tile_open(struct rj_tile *tile, const uint8_t *bytes, uint32_t size, uin
  * Exceptions are looked up. */
 void rj_tile_values(struct rj_tile *tile, uint32_t count, int16_t *values);
 
-/* All coefficients of a tile, natural order, for the way back to JPEG. False: damaged. */
-bool rj_tile_coefficients(const uint8_t *bytes, uint32_t size, uint32_t blocks,
-                          int16_t (*coef)[64]);
+/* All of a tile, for the way back to JPEG: odd blocks are backwards. values: room for RJ_TILE_VALUES + 8.
+ * False: damaged. */
+bool rj_tile_read(const uint8_t *bytes, uint32_t size, uint32_t count, struct rj_block *blocks, int16_t *values);
 
 #endif

@@ -107,23 +107,14 @@ void rj_tile_values(struct rj_tile *t, uint32_t count, int16_t *values)
                 values[i] = next_exception(t);
 }
 
-bool rj_tile_coefficients(const uint8_t *bytes, uint32_t size, uint32_t blocks,
-                          int16_t (*coef)[64])
+bool rj_tile_read(const uint8_t *bytes, uint32_t size, uint32_t count, struct rj_block *blocks, int16_t *values)
 {
     struct rj_tile t;
-    int16_t values[RJ_TILE_VALUES + 8];
-    const int16_t *v = values;
 
-    if (!rj_tile_open(&t, bytes, size, blocks))
+    if (!rj_tile_open(&t, bytes, size, count))
         return false;
     rj_tile_values(&t, t.value_count, values);
-    memset(coef, 0, blocks * sizeof(*coef));
-    for (uint32_t i = 0; i < blocks; i++) {
-        coef[i][0] = t.dc[i];
-        for (uint64_t m = t.mask[i]; m; m &= m - 1) {
-            int j = __builtin_ctzll(m);
-            coef[i][rj_natural_order[i & 1 ? 63 - j : j]] = *v++;
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        blocks[i] = (struct rj_block){t.mask[i], values + t.first[i], t.dc[i]};
     return true;
 }

@@ -1,155 +1,202 @@
 /* Writes one tile of quantized coefficients as plain bit fields. */
 #include <string.h>
 
+#include "rjpeg/level.h"
 #include "rjpeg/tile.h"
 
+/* Whole 64-bit words are stored, so that up to 8 bytes behind the last field are written too. */
 struct bits {
-    uint8_t *out;
-    size_t bytes;
+    uint8_t *out; /* the first byte that is not complete */
     uint64_t hold;
     unsigned held; /* < 8 between calls */
 };
 
-static void put(struct bits *b, uint32_t value, unsigned width)
+/* width <= 56 */
+RJ_BODY void put(struct bits *b, uint64_t value, unsigned width)
 {
-    b->hold |= (uint64_t)value << b->held;
-    for (b->held += width; b->held >= 8; b->held -= 8, b->hold >>= 8)
-        b->out[b->bytes++] = (uint8_t)b->hold;
+    b->hold |= value << b->held;
+    b->held += width;
+    hr_store_le64(b->out, b->hold);
+    b->out += b->held >> 3;
+    b->hold >>= b->held & ~7u;
+    b->held &= 7;
 }
 
-static void pad_to_byte(struct bits *b)
+RJ_BODY void pad_to(struct bits *b, unsigned bits)
 {
-    if (b->held)
-        put(b, 0, 8 - b->held);
+    put(b, 0, -b->held & (bits - 1));
 }
 
-static void pad_to_nibble(struct bits *b)
-{
-    put(b, 0, -b->held & 3);
-}
-
-static unsigned width_of(uint32_t v)
+RJ_BODY unsigned width_of(uint32_t v)
 {
     return v ? 32 - (unsigned)__builtin_clz(v) : 0;
 }
 
 /* 0, -1, 1, -2 … become 0, 1, 2, 3 … */
-static uint32_t fold(int v)
+RJ_BODY uint32_t fold(int v)
 {
     return v < 0 ? (uint32_t)~v * 2 + 1 : (uint32_t)v * 2;
 }
 
+RJ_BODY unsigned last_of(uint64_t mask)
+{
+    return mask ? 63 - (unsigned)__builtin_clzll(mask) : 0;
+}
+
+RJ_BODY uint64_t reverse(uint64_t v)
+{
+    const uint64_t ones = 0x5555555555555555, twos = 0x3333333333333333, fours = 0x0f0f0f0f0f0f0f0f;
+
+    v = (v >> 1 & ones) | (v & ones) << 1;
+    v = (v >> 2 & twos) | (v & twos) << 2;
+    v = (v >> 4 & fours) | (v & fours) << 4;
+    return __builtin_bswap64(v);
+}
+
 struct writer {
     struct bits bits;
-    const int16_t (*coef)[64];
+    const struct rj_block *blocks;
     uint32_t count;
-    unsigned last[RJ_TILE_BLOCKS];
     uint8_t fields[RJ_TILE_VALUES + 8];
     uint32_t field_count;
     int16_t exceptions[RJ_TILE_VALUES];
     uint32_t exception_count;
 };
 
-static bool put_dc_differences(struct writer *w)
+RJ_BODY uint8_t put_dc_differences(struct writer *w)
 {
-    uint32_t folded[RJ_TILE_BLOCKS] = {0};
-    unsigned width[2] = {0, 0};
+    uint32_t folded[RJ_TILE_BLOCKS] = {0}, all[2] = {0, 0};
+    unsigned width[2];
 
-    for (uint32_t i = 0; i < w->count; i++) {
-        if (w->coef[i][0] < -2048 || w->coef[i][0] > 2047)
-            return false;
-        folded[i] = i ? fold(w->coef[i][0] - w->coef[i - 1][0]) : 0;
-        if (width_of(folded[i]) > width[i / 8])
-            width[i / 8] = width_of(folded[i]);
+    for (uint32_t i = 1; i < w->count; i++) {
+        folded[i] = fold(w->blocks[i].dc - w->blocks[i - 1].dc);
+        all[i / 8] |= folded[i];
     }
-    w->bits.out[2] = (uint8_t)(width[0] | width[1] << 4);
+    width[0] = width_of(all[0]);
+    width[1] = width_of(all[1]);
     for (uint32_t i = 0; i < RJ_TILE_BLOCKS; i++)
         put(&w->bits, folded[i], width[i / 8]);
-    return true;
+    return (uint8_t)(width[0] | width[1] << 4);
 }
 
 /* Returns how many bits fewer than six each takes. */
-static unsigned put_last(struct writer *w)
+RJ_BODY unsigned put_last(struct writer *w)
 {
-    unsigned all = 0, width;
+    unsigned width = RJ_LAST_BITS_MIN;
+    uint64_t all = 0;
 
-    for (uint32_t i = 0; i < w->count; i++) {
-        unsigned j = 63;
-        while (j && !w->coef[i][rj_natural_order[j]])
-            j--;
-        w->last[i] = j;
-        all |= j;
-    }
-    width = width_of(all) > RJ_LAST_BITS_MIN ? width_of(all) : RJ_LAST_BITS_MIN;
     for (uint32_t i = 0; i < w->count; i++)
-        put(&w->bits, w->last[i], width);
-    pad_to_byte(&w->bits);
+        all |= w->blocks[i].mask;
+    if (width_of(last_of(all)) > width)
+        width = width_of(last_of(all));
+    for (uint32_t i = 0; i < w->count; i++)
+        put(&w->bits, last_of(w->blocks[i].mask), width);
+    pad_to(&w->bits, 8);
     return RJ_LAST_BITS - width;
 }
 
-static void add_value(struct writer *w, int v)
+RJ_BODY void put_masks(struct writer *w)
 {
-    if (v > 127 || v < -127) {
-        w->exceptions[w->exception_count++] = (int16_t)v;
-        v = -128;
+    for (uint32_t i = 0; i < w->count; i++) {
+        uint64_t mask = w->blocks[i].mask;
+        unsigned last = last_of(mask);
+        if (last < 2)
+            continue;
+        mask = (i & 1 ? reverse(mask) >> (64 - last) : mask >> 1) & ((1ull << (last - 1)) - 1);
+        put(&w->bits, mask & 0x7fffffff, last - 1 < 31 ? last - 1 : 31);
+        if (last - 1 > 31)
+            put(&w->bits, mask >> 31, last - 1 - 31);
     }
-    w->fields[w->field_count++] = (uint8_t)(v > 0 ? (v - 1) * 2 : ~v * 2 + 1);
 }
 
-/* Block i's scan, forwards in even blocks and backwards in odd ones. */
-static void scan_block(struct writer *w, uint32_t i)
+static uint8_t add_exception(struct writer *w, int16_t v)
 {
-    unsigned last = w->last[i];
+    w->exceptions[w->exception_count++] = v;
+    return 255;
+}
 
-    for (unsigned t = 1; t <= last; t++) {
-        unsigned j = i & 1 ? last + 1 - t : t;
-        int v = w->coef[i][rj_natural_order[j]];
-        if (j != last)
-            put(&w->bits, v != 0, 1);
-        if (v)
-            add_value(w, v);
+/* The values of all blocks, forwards in even and backwards in odd ones, with the sign in the lowest bit. */
+RJ_BODY void fold_values(struct writer *w)
+{
+    uint8_t *out = w->fields;
+
+    for (uint32_t i = 0; i < w->count; i++) {
+        int count = __builtin_popcountll(w->blocks[i].mask), step = i & 1 ? -1 : 1;
+        const int16_t *v = w->blocks[i].values + (i & 1 ? count - 1 : 0);
+        for (; count; count--, v += step) {
+            int sign = *v >> 15, size = (*v ^ sign) - sign;
+            *out++ = HR_LIKELY(size <= 127) ? (uint8_t)((size - 1) * 2 - sign) : add_exception(w, *v);
+        }
     }
+    w->field_count = (uint32_t)(out - w->fields);
+    memset(out, 0, -w->field_count & 7);
+}
+
+RJ_BODY unsigned width_of_four(const uint8_t *fields)
+{
+    uint32_t v = hr_load_le32(fields);
+
+    v |= v >> 16;
+    v |= v >> 8;
+    return width_of((v & 255) | 1);
+}
+
+RJ_BODY uint32_t pack_four(const uint8_t *fields, unsigned width)
+{
+    uint32_t low = fields[0] | (uint32_t)fields[1] << width, high = fields[2] | (uint32_t)fields[3] << width;
+
+    return low | high << 2 * width;
 }
 
 /* Returns whether some eight values take 64 bits. */
-static bool put_values(struct writer *w)
+RJ_BODY bool put_values(struct writer *w)
 {
     uint8_t width[2 * RJ_TILE_BLOCKS * 8 + 2];
     uint32_t fours = (w->field_count + 7) / 8 * 2;
     bool wide = false;
 
-    memset(w->fields + w->field_count, 0, fours * 4 - w->field_count);
-    for (uint32_t g = 0; g < fours; g++) {
-        uint32_t all = 1;
-        for (int i = 0; i < 4; i++)
-            all |= w->fields[4 * g + (unsigned)i];
-        width[g] = (uint8_t)width_of(all);
-        wide |= g & 1 && width[g] == 8 && width[g - 1] == 8;
-        put(&w->bits, width[g] - 1u, 3);
+    for (uint32_t g = 0; g < fours; g += 2) {
+        width[g] = (uint8_t)width_of_four(w->fields + 4 * g);
+        width[g + 1] = (uint8_t)width_of_four(w->fields + 4 * g + 4);
+        wide |= width[g] + width[g + 1] == 16;
+        put(&w->bits, (width[g] - 1u) | (width[g + 1] - 1u) << 3, 6);
     }
-    pad_to_nibble(&w->bits);
-    for (uint32_t i = 0; i < fours * 4; i++)
-        put(&w->bits, w->fields[i], width[i / 4]);
-    pad_to_byte(&w->bits);
+    pad_to(&w->bits, 4);
+    for (uint32_t g = 0; g < fours; g++)
+        put(&w->bits, pack_four(w->fields + 4 * g, width[g]), 4u * width[g]);
+    pad_to(&w->bits, 8);
     return wide;
 }
 
-size_t rj_tile_write(const int16_t (*coef)[64], uint32_t count, uint8_t *out)
+RJ_BODY size_t write_tile(const struct rj_block *blocks, uint32_t count, uint8_t *out)
 {
-    struct writer w = {.bits = {.out = out, .bytes = 3}, .coef = coef, .count = count};
-    uint32_t head = (uint32_t)coef[0][0] & 0xfff;
+    struct writer w;
+    uint32_t head = (uint32_t)blocks[0].dc & 0xfff;
 
+    w.bits = (struct bits){.out = out + 3};
+    w.blocks = blocks;
+    w.count = count;
+    w.exception_count = 0;
     head |= put_last(&w) << RJ_TILE_LAST_SHIFT;
-    if (!put_dc_differences(&w))
-        return 0;
-    for (uint32_t i = 0; i < count; i++)
-        scan_block(&w, i);
+    out[2] = put_dc_differences(&w);
+    put_masks(&w);
+    fold_values(&w);
     if (put_values(&w))
         head |= RJ_TILE_WIDE;
     if (w.exception_count)
         head |= RJ_TILE_EXCEPTIONS;
-    for (uint32_t i = w.exception_count; i--; w.bits.bytes += 2)
-        hr_store_le16(out + w.bits.bytes, (uint16_t)w.exceptions[i]);
+    for (uint32_t i = w.exception_count; i--; w.bits.out += 2)
+        hr_store_le16(w.bits.out, (uint16_t)w.exceptions[i]);
     hr_store_le16(out, (uint16_t)head);
-    return w.bits.bytes;
+    return (size_t)(w.bits.out - out);
+}
+
+static RJ_BMI size_t write_tile_bmi(const struct rj_block *blocks, uint32_t count, uint8_t *out)
+{
+    return write_tile(blocks, count, out);
+}
+
+size_t rj_tile_write(const struct rj_block *blocks, uint32_t count, uint8_t *out)
+{
+    return rj_has_bmi() ? write_tile_bmi(blocks, count, out) : write_tile(blocks, count, out);
 }

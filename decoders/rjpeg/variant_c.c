@@ -91,9 +91,10 @@ INLINE void transpose(const hr_i16x8 in[8], hr_i16x8 out[8])
 INLINE void store_rows(hr_i32x4 two, uint8_t *out, size_t stride)
 {
     hr_i64x2 v = (hr_i64x2)two;
+    int64_t first = v[0], second = v[1];
 
-    memcpy(out, &v[0], 8);
-    memcpy(out + stride, &v[1], 8);
+    memcpy(out, &first, 8);
+    memcpy(out + stride, &second, 8);
 }
 
 /* Columns a and b of the block, as bytes. */
@@ -216,12 +217,13 @@ static void both(const uint8_t *near, const uint8_t *far, uint32_t count, uint8_
 /* Two pixels of r, g, b, 0 in 64 bits to six bytes; the two after them are written too. */
 INLINE void store_pixels(hr_i16x8 four, uint8_t *rgb)
 {
-    const int64_t first = 0xffffff, second = 0xffffff000000;
+    const int64_t pixel = 0xffffff, next = 0xffffff000000;
     hr_i64x2 v = (hr_i64x2)four;
 
-    v = (v & (hr_i64x2){first, first}) | (v >> 8 & (hr_i64x2){second, second});
-    memcpy(rgb, &v[0], 8);
-    memcpy(rgb + 6, &v[1], 8);
+    v = (v & (hr_i64x2){pixel, pixel}) | (v >> 8 & (hr_i64x2){next, next});
+    int64_t first = v[0], second = v[1];
+    memcpy(rgb, &first, 8);
+    memcpy(rgb + 6, &second, 8);
 }
 
 /* 48 bytes, and two after them. */
@@ -242,7 +244,7 @@ INLINE hr_i16x8 part(hr_i16x8 v, int16_t factor)
 {
     hr_i16x8 f = hr_vec_set16(factor);
 
-    return hr_vec_mulhi_i16(v, f) + (hr_i16x8)((hr_u16x8)(v * f) >> 15);
+    return hr_vec_mulhi_i16(v, f) + (hr_i16x8)((hr_u16x8)v * (hr_u16x8)f >> 15);
 }
 
 struct rgb {

@@ -1,7 +1,9 @@
 /* Any bytes as a repacked JPEG: refused, or decoded to rows of the box's size by every variant, planned for
- * reading, and taken back to a JPEG. The first eight bytes choose the box, the rest is the value. */
+ * reading, and taken back to a JPEG. The first eight bytes choose the box, the rest is the value. Where that
+ * begins like a JPEG file, it is repacked: refused, or restored to the same bytes. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "rjpeg/rjpeg.h"
@@ -44,6 +46,18 @@ static void decode(struct hr_rjpeg *decoder, const uint8_t *packed, size_t bytes
         abort();
 }
 
+static void repack(const uint8_t *jpeg, size_t bytes)
+{
+    struct hr_buf packed = {0}, restored = {0};
+
+    if (hr_rjpeg_encode(jpeg, bytes, &packed, NULL, NULL) == 0 &&
+        (hr_rjpeg_restore(packed.data, packed.used, &restored, NULL) < 0 || restored.used != bytes ||
+         memcmp(restored.data, jpeg, bytes) != 0))
+        abort();
+    hr_buf_finish(&packed);
+    hr_buf_finish(&restored);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const char *const variants[] = {"c", "avx2", "avx512"};
@@ -54,6 +68,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     if (!decoder && hr_rjpeg_create(&decoder) < 0)
         abort();
+    if (bytes > 10 && data[8] == 0xff && data[9] == 0xd8)
+        repack(data + 8, bytes - 8);
     if (bytes < 8 || hr_rjpeg_info(data + 8, bytes - 8, &info, NULL) < 0)
         return 0;
     struct hr_rjpeg_box box = choose_box(data, &info);

@@ -52,8 +52,7 @@ struct picture jpeg_decode(struct bytes jpeg, uint32_t shrink)
         JSAMPROW row = p.pixels + (size_t)d.output_scanline * p.width * p.channels;
         jpeg_read_scanlines(&d, &row, 1);
     }
-    jpeg_finish_decompress(&d);
-    jpeg_destroy_decompress(&d);
+    jpeg_destroy_decompress(&d); /* what follows the scan may be anything */
     return p;
 }
 
