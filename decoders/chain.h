@@ -143,7 +143,7 @@ int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type want
  * HR_E_DECODE: damaged, likewise. */
 int hr_media_repack(const uint8_t *bytes, size_t count, struct hr_buf *out, struct hr_buf *seek,
                     struct hr_error *err) HR_MUST_CHECK;
-/* The original bytes of a stored value, appended to out. */
+/* The original bytes of a stored value, appended to out; of raw pixels a PNG. */
 int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, struct hr_buf *out,
                      struct hr_error *err) HR_MUST_CHECK;
 

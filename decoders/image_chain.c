@@ -10,6 +10,7 @@
 #include "decoders/ops/picture.h"
 #include "decoders/output.h"
 #include "decoders/pixels.h"
+#include "decoders/raw_pixels.h"
 #include "decoders/scratch.h"
 #include "decoders/sink.h"
 
@@ -25,7 +26,7 @@ struct image_context {
     struct hr_context base; /* first */
     struct hr_picture *picture;
     void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
-    void *repacked;               /* state of hr_repacked_jpeg_decoder, likewise */
+    void *repacked, *raw;         /* states of the decoders of other encodings, likewise */
     uint32_t max_width;
     /* icc: srgb */
     struct hr_icc *icc;
@@ -233,6 +234,7 @@ static void context_destroy(struct hr_context *base)
         if (context->states[i])
             hr_decoder_at(i)->image->destroy(context->states[i]);
     hr_repacked_jpeg_decoder.destroy(context->repacked);
+    hr_raw_pixels_decoder.destroy(context->raw);
     hr_picture_destroy(context->picture);
     hr_icc_destroy(context->icc);
     hr_free(context->profile.room);
@@ -279,6 +281,10 @@ static int choose(struct image_context *context, unsigned encoding, const uint8_
         *choice = (struct choice){"repacked jpeg", &hr_repacked_jpeg_decoder, HR_DECODER_REGION, NULL};
         ret = make_state(context, choice->image, &context->repacked);
         choice->state = context->repacked;
+    } else if (encoding == HR_ENCODING_RAW_PIXELS) {
+        *choice = (struct choice){"raw pixels", &hr_raw_pixels_decoder, HR_DECODER_REGION, NULL};
+        ret = make_state(context, choice->image, &context->raw);
+        choice->state = context->raw;
     } else if (encoding != HR_ENCODING_AS_IS) {
         return hr_fail(err, HR_E_FORMAT, "pictures of encoding %u are not supported", encoding);
     } else {

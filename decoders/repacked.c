@@ -6,6 +6,7 @@
 #include "decoders/decoder.h"
 #include "decoders/jpeg_segments.h"
 #include "decoders/pixels.h"
+#include "decoders/png_write.h"
 #include "decoders/rjpeg/rjpeg.h"
 #include "decoders/scratch.h"
 
@@ -122,6 +123,11 @@ int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, stru
 {
     if (encoding == HR_ENCODING_REPACKED_JPEG)
         return hr_rjpeg_restore(bytes, count, out, err);
+    if (encoding == HR_ENCODING_RAW_PIXELS) {
+        struct hr_raw_pixels raw;
+        int ret = hr_raw_pixels_open(bytes, count, &raw, err);
+        return ret < 0 ? ret : hr_png_write(&raw, out, err);
+    }
     if (encoding != HR_ENCODING_AS_IS)
         return hr_fail(err, HR_E_FORMAT, "values of encoding %u are not known here", encoding);
     hr_buf_add(out, bytes, count);

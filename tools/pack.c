@@ -30,6 +30,7 @@ static const struct hr_cli_arg args[] = {
 
 static const char *const froms[] = {"guess", "folder", "jsonl", "pairs", "wds", NULL};
 static const char *const jpegs[] = {"repack", "keep", NULL};
+static const char *const stores[] = {"files", "raw", NULL};
 
 #define AT(member) offsetof(struct hr_pack_options, member)
 static const struct hr_opt opts[] = {
@@ -49,6 +50,15 @@ static const struct hr_opt opts[] = {
      "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can be "
      "restored), or as they are", .fallback = "repack",
      .choices = jpegs},
+    {"resize-short", 0, HR_OPT_INT, "N", AT(resize_short),
+     "pictures whose short side is longer are stored with one of N pixels, as JPEG", .min = 1, .max = 65500},
+    {"max-side", 0, HR_OPT_INT, "N", AT(max_side),
+     "the same by the long side", .min = 1, .max = 65500},
+    {"quality", 0, HR_OPT_INT, "Q", AT(quality), "of the JPEG files that --resize-short and --max-side make (90)",
+     .min = 1, .max = 100},
+    {"store", 0, HR_OPT_CHOICE, NULL, AT(store),
+     "how pictures are stored: as files, or as their pixels (largest, loads without decoding)",
+     .fallback = "files", .choices = stores},
     {"verify-media", 0, HR_OPT_FLAG, NULL, AT(verify_media),
      "decode every picture, recording and clip whole, and reject what is damaged"},
     {"limit", 0, HR_OPT_INT, "N", AT(limit), "take the first N records only", .min = 1, .max = 1e15},
@@ -195,6 +205,9 @@ static int take(void *user, const char *key, const struct hr_pack_record *record
         tally->renamed += record ? record->renamed : 0;
         tally->repacked += record ? record->repacked : 0;
         tally->kept += record ? record->kept : 0;
+        tally->resized += record ? record->resized : 0;
+        tally->unresized += record ? record->unresized : 0;
+        tally->raw += record ? record->raw : 0;
         tally->bytes_in += record ? record->bytes : 0;
         return 0;
     }
@@ -249,6 +262,9 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "renamed", t->renamed);
     hr_json_uint(&out, "jpeg_repacked", t->repacked);
     hr_json_uint(&out, "jpeg_kept", t->kept);
+    hr_json_uint(&out, "resized", t->resized);
+    hr_json_uint(&out, "not_resized", t->unresized);
+    hr_json_uint(&out, "raw", t->raw);
     hr_json_uint(&out, "classes", schema_of(p)->class_count);
     hr_json_uint(&out, "bytes_in", t->bytes_in);
     hr_json_uint(&out, "bytes_out", p->output.bytes_out);
@@ -293,6 +309,13 @@ static int report_text(const struct pack *p, double seconds)
     if (t->repacked || t->kept)
         hr_buf_addf(&out, "%s JPEG pictures repacked, %s kept as they are\n",
                     hr_cli_format_count(t->repacked, a), hr_cli_format_count(t->kept, b));
+    if (t->resized)
+        hr_buf_addf(&out, "%s pictures made smaller\n", hr_cli_format_count(t->resized, a));
+    if (t->unresized)
+        hr_buf_addf(&out, "%s larger pictures keep their size: masks, palettes, gray or deep lossless ones\n",
+                    hr_cli_format_count(t->unresized, a));
+    if (t->raw)
+        hr_buf_addf(&out, "%s pictures stored as pixels\n", hr_cli_format_count(t->raw, a));
     if (t->renamed)
         hr_buf_addf(&out, "files that are not what their names say (their content counted): %s\n",
                     hr_cli_format_count(t->renamed, a));
@@ -399,10 +422,36 @@ static void raise_open_files(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* What goes with what. */
+static int check_options(const struct hr_pack_options *o)
+{
+    bool resizes = o->resize_short || o->max_side, raw = o->store == HR_PACK_STORE_RAW;
+
+    if (o->resize_short && o->max_side)
+        return hr_cli_wrong(&hr_command_pack, "--resize-short and --max-side: one of them; each fixes the size");
+    if (o->quality && !resizes)
+        return hr_cli_wrong(&hr_command_pack, "--quality is of the files that --resize-short or --max-side make; "
+                                              "without them, files stay as they are");
+    if (o->quality && raw)
+        return hr_cli_wrong(&hr_command_pack, "--quality and --store raw: pixels are stored without loss");
+    return HR_CLI_RUN;
+}
+
+static struct hr_reduction reduction_of(const struct hr_pack_options *o)
+{
+    return (struct hr_reduction){.short_side = (uint32_t)o->resize_short,
+                                 .max_side = (uint32_t)o->max_side,
+                                 .quality = o->quality ? (uint32_t)o->quality : HR_PACK_QUALITY,
+                                 .raw = o->store == HR_PACK_STORE_RAW};
+}
+
 static int run(struct pack *p, struct hr_error *err)
 {
+    int code = check_options(&p->options);
     int count = p->options.cli.arg_count - 1;
 
+    if (code != HR_CLI_RUN)
+        return code;
     p->folder = p->options.cli.args[count];
     int ret = hr_source_open(&p->options, p->options.cli.args, count, &p->source, err);
     if (ret < 0)
@@ -410,7 +459,7 @@ static int run(struct pack *p, struct hr_error *err)
     if (p->options.append && p->options.compress.count)
         return hr_cli_wrong(&hr_command_pack, "--compress and --append: the dataset has said how "
                                               "its fields are compressed");
-    int code = set_codecs(p);
+    code = set_codecs(p);
     if (code != HR_CLI_RUN)
         return code;
     if (hr_schema_check(&p->source->schema, err) < 0)
@@ -418,7 +467,7 @@ static int run(struct pack *p, struct hr_error *err)
     if (p->options.append && hr_append_open(p->folder, &p->source->schema, &p->append, err) < 0)
         return fail_before(err);
     p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media,
-                                           p->options.jpeg == HR_PACK_JPEG_REPACK};
+                                           p->options.jpeg == HR_PACK_JPEG_REPACK, reduction_of(&p->options)};
     return p->options.dry_run ? dry_run(p, err) : pack_all(p, err);
 }
 

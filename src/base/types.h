@@ -107,6 +107,7 @@ enum hr_encoding {
     HR_ENCODING_REPACKED_JPEG = 1, /* docs/formats/repacked-jpeg.md */
     HR_ENCODING_REPACKED_PNG = 2,  /* reserved */
     HR_ENCODING_PACKETS = 3,       /* reserved: media packets in decode order */
+    HR_ENCODING_RAW_PIXELS = 4,    /* docs/formats/raw-pixels.md */
 };
 
 /* Facts of one value, stored in the shard index at pack; 0 = not known or not applicable. */

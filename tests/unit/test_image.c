@@ -470,6 +470,43 @@ static void damaged_bytes_give_pixels_or_a_sample_error(void **state)
     hr_chain_destroy(chain);
 }
 
+static void raw_pixels_of_any_header_are_refused_or_rows(void **state)
+{
+    static uint8_t out[64 * 64 * 3], value[32 + 90 * 70 * 3 + HR_CHAIN_PADDING];
+    static const uint32_t header[4] = {0x31505248, 90, 70, 3};
+    struct hr_chain *chain = make_chain();
+    struct hr_facts facts = {.format = HR_MEDIA_PNG, .width = 90, .height = 70, .channels = 3};
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out};
+    struct hr_context *context;
+    int refused = 0;
+
+    (void)state;
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    for (int i = 0; i < 3000; i++) {
+        size_t count = 32 + 90 * 70 * 3;
+        struct hr_sample_plan plan;
+        struct hr_error err;
+        for (int k = 0; k < 4; k++)
+            hr_store_le32(value + 4 * k, header[k]);
+        if (i) /* the first is sound */
+            value[pick(20)] = (uint8_t)pick(256);
+        if (i && pick(3) == 0)
+            count = pick((uint32_t)count);
+        assert_int_equal(hr_chain_plan(chain, &facts, count, 1, 0, (uint64_t)i, 0, &plan, &err), 0);
+        uint8_t *tight = hr_alloc(count + HR_CHAIN_PADDING);
+        memcpy(tight, value, count + HR_CHAIN_PADDING);
+        int ret = hr_chain_decode(chain, context, &plan, HR_ENCODING_RAW_PIXELS, tight, count, dst, &err);
+        hr_free(tight);
+        assert_true(i || ret == 0);
+        refused += ret < 0;
+        if (ret < 0)
+            assert_int_equal(hr_error_scope_of(ret), HR_SCOPE_SAMPLE);
+    }
+    assert_in_range(refused, 1500, 2999);
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+}
+
 static void steady_state_allocates_nothing(void **state)
 {
     static uint8_t out[64 * 64 * 3];
@@ -563,6 +600,7 @@ int main(void)
         cmocka_unit_test(cut_jpegs_are_truncated_at_every_length),
         cmocka_unit_test(jpeg_tables_are_not_carried_over),
         cmocka_unit_test(damaged_bytes_give_pixels_or_a_sample_error),
+        cmocka_unit_test(raw_pixels_of_any_header_are_refused_or_rows),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(orientation_is_read_strictly),
         cmocka_unit_test(bounds_of_ragged_outputs_hold),

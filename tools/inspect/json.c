@@ -14,6 +14,8 @@ const char *hr_inspect_encoding_name(unsigned encoding)
         return "repacked-png";
     case HR_ENCODING_PACKETS:
         return "packets";
+    case HR_ENCODING_RAW_PIXELS:
+        return "raw-pixels";
     default:
         return "unknown";
     }

@@ -61,6 +61,17 @@ static uint64_t claim(struct driver *d)
     return count;
 }
 
+/* Under the lock: pictures stored as pixels are many times what their files were. */
+static void hold(struct driver *d, struct slot *slot)
+{
+    uint64_t held = slot->record.owned_bytes;
+
+    if (held <= slot->hint)
+        return;
+    d->bytes_underway += held - slot->hint;
+    slot->hint = held;
+}
+
 static void *run_loader(void *arg)
 {
     struct driver *d = arg;
@@ -76,8 +87,10 @@ static void *run_loader(void *arg)
         for (uint64_t i = first; i < first + count; i++)
             load(d, i, &d->slots[i % WINDOW]);
         pthread_mutex_lock(&d->lock);
-        for (uint64_t i = first; i < first + count; i++)
+        for (uint64_t i = first; i < first + count; i++) {
+            hold(d, &d->slots[i % WINDOW]);
             d->slots[i % WINDOW].ready = true;
+        }
         if (first <= d->next_take)
             pthread_cond_signal(&d->ready);
     }

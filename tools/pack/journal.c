@@ -162,6 +162,9 @@ static int take_shard(struct hr_journal *journal, struct json_object *object, st
                   .renamed = count_of(object, "renamed"),
                   .repacked = count_of(object, "repacked"),
                   .kept = count_of(object, "kept"),
+                  .resized = count_of(object, "resized"),
+                  .unresized = count_of(object, "unresized"),
+                  .raw = count_of(object, "raw"),
                   .bytes_in = count_of(object, "bytes_in")},
     };
 
@@ -244,6 +247,9 @@ int hr_journal_add(struct hr_journal *journal, const struct hr_journal_shard *sh
     hr_json_uint(&line, "renamed", shard->tally.renamed);
     hr_json_uint(&line, "repacked", shard->tally.repacked);
     hr_json_uint(&line, "kept", shard->tally.kept);
+    hr_json_uint(&line, "resized", shard->tally.resized);
+    hr_json_uint(&line, "unresized", shard->tally.unresized);
+    hr_json_uint(&line, "raw", shard->tally.raw);
     hr_json_uint(&line, "bytes_in", shard->tally.bytes_in);
     hr_json_close(&line, '}');
     ret = append(journal, &line, err);

@@ -21,6 +21,7 @@ struct hr_journal_run {
 struct hr_tally {
     uint64_t found, packed, rejected, renamed;
     uint64_t repacked, kept; /* JPEG pictures */
+    uint64_t resized, unresized, raw; /* pictures; unresized: larger than asked for */
     uint64_t bytes_in; /* payload of what was packed */
 };
 

@@ -5,6 +5,9 @@
 #include "tools/cli.h"
 
 enum hr_pack_jpeg { HR_PACK_JPEG_REPACK, HR_PACK_JPEG_KEEP };
+enum hr_pack_store { HR_PACK_STORE_FILES, HR_PACK_STORE_RAW };
+
+enum { HR_PACK_QUALITY = 90 }; /* of JPEG files made here, when none is given */
 
 struct hr_pack_options {
     struct hr_cli cli;
@@ -14,7 +17,9 @@ struct hr_pack_options {
     int64_t limit; /* records, 0 = all */
     bool resume, append, strict, dry_run, verify_media;
     bool follow_symlinks, allow_outside;
-    int jpeg; /* enum hr_pack_jpeg */
+    int jpeg;  /* enum hr_pack_jpeg */
+    int store; /* enum hr_pack_store */
+    int64_t resize_short, max_side, quality; /* 0 = not given */
     const char *root;           /* tree that embedded paths may lie in; NULL = the JSONL's folder */
     struct hr_cli_list compress; /* FIELD=CODEC */
     struct hr_cli_list embed;    /* KEY or KEY=TYPE */

@@ -47,6 +47,14 @@ static char *options_text(const struct hr_pack_options *o, const struct hr_sourc
 
     hr_buf_addf(&text, "from=%s shard-size=%" PRIu64 " jpeg=%s", source->kind->name,
                 o->shard_bytes, o->jpeg == HR_PACK_JPEG_REPACK ? "repack" : "keep");
+    if (o->resize_short)
+        hr_buf_addf(&text, " resize-short=%" PRId64, o->resize_short);
+    if (o->max_side)
+        hr_buf_addf(&text, " max-side=%" PRId64, o->max_side);
+    if (o->store == HR_PACK_STORE_RAW)
+        hr_buf_add_str(&text, " store=raw");
+    else if (o->resize_short || o->max_side)
+        hr_buf_addf(&text, " quality=%" PRId64, o->quality ? o->quality : HR_PACK_QUALITY);
     if (o->verify_media)
         hr_buf_add_str(&text, " verify-media");
     if (o->follow_symlinks)
@@ -389,7 +397,7 @@ static int open_shard(struct hr_output *output, struct hr_error *err)
 int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
                   struct hr_error *err)
 {
-    uint64_t cost = record->bytes + RECORD_COST;
+    uint64_t cost = record->payload + RECORD_COST;
     const struct hr_value *values = record->values;
     int ret = 0;
 
@@ -409,6 +417,9 @@ int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
     output->tally.renamed += record->renamed;
     output->tally.repacked += record->repacked;
     output->tally.kept += record->kept;
+    output->tally.resized += record->resized;
+    output->tally.unresized += record->unresized;
+    output->tally.raw += record->raw;
     output->tally.bytes_in += record->bytes;
     return 0;
 }

@@ -25,8 +25,9 @@ void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count)
     record->key[0] = 0;
     memset(record->values, 0, field_count * sizeof(record->values[0]));
     record->owned_count = 0;
-    record->bytes = 0;
+    record->bytes = record->payload = record->owned_bytes = 0;
     record->renamed = record->repacked = record->kept = 0;
+    record->resized = record->unresized = record->raw = 0;
 }
 
 void hr_pack_record_finish(struct hr_pack_record *record)
@@ -56,6 +57,7 @@ void *hr_pack_record_room(struct hr_pack_record *record, uint64_t bytes, struct 
     }
     memset(room + bytes, 0, HR_CHAIN_PADDING);
     record->owned[record->owned_count++] = room;
+    record->owned_bytes += bytes;
     return room;
 }
 
@@ -105,21 +107,52 @@ static void put(struct hr_pack_record *record, uint32_t field, const void *data,
     record->values[field] = (struct hr_value){
         .present = true, .data = data, .bytes = bytes, .original_bytes = bytes, .facts = *facts};
     record->bytes += bytes;
+    record->payload += bytes;
+}
+
+/* The record's own copy of what a buffer holds. */
+static void *own(struct hr_pack_record *record, const struct hr_buf *buf, struct hr_error *err)
+{
+    void *room = hr_pack_record_room(record, buf->used, err);
+
+    if (room)
+        memcpy(room, buf->data, buf->used);
+    return room;
+}
+
+/* Makes the picture anew: smaller, or as its pixels. v gives and takes its bytes. */
+static int reduce_image(const struct hr_intake *intake, struct hr_pack_record *record, struct hr_value *v,
+                        struct hr_error *err)
+{
+    const struct hr_reduction *how = &intake->reduction;
+    enum hr_reduced reduced = hr_media_reduction_of(how, v->data, v->bytes, &v->facts);
+    struct hr_buf out = {0};
+    int ret = 0;
+
+    record->unresized += reduced == HR_REDUCED_NEVER;
+    if (!how->raw && reduced != HR_REDUCED_SIZE)
+        return 0;
+    ret = hr_media_reduce(how, v->data, v->bytes, &v->facts, &out, err);
+    if (ret == 0) {
+        record->payload += out.used - v->bytes;
+        v->data = own(record, &out, err);
+        v->bytes = v->original_bytes = out.used;
+        v->encoding = how->raw ? HR_ENCODING_RAW_PIXELS : HR_ENCODING_AS_IS;
+        record->resized += reduced == HR_REDUCED_SIZE;
+        record->raw += how->raw;
+        ret = v->data ? 0 : err->code;
+    }
+    hr_buf_finish(&out);
+    return ret;
 }
 
 /* Stores a JPEG repacked where that gives back every byte and pixel, else as it is. */
-static int put_image(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
-                     const void *data, uint64_t bytes, const struct hr_facts *facts,
-                     struct hr_error *err)
+static int repack_image(struct hr_pack_record *record, struct hr_value *v, struct hr_error *err)
 {
     struct hr_buf packed = {0}, seek = {0};
-    struct hr_value *v = &record->values[field];
     int ret = 0;
 
-    put(record, field, data, bytes, facts);
-    if (!intake->repack_jpeg || facts->format != HR_MEDIA_JPEG)
-        return 0;
-    if (hr_media_repack(data, bytes, &packed, &seek, NULL) < 0) {
+    if (hr_media_repack(v->data, v->bytes, &packed, &seek, NULL) < 0) {
         record->kept++;
     } else {
         uint8_t *room = hr_pack_record_room(record, packed.used + seek.used, err);
@@ -139,6 +172,21 @@ static int put_image(const struct hr_intake *intake, struct hr_pack_record *reco
     hr_buf_finish(&packed);
     hr_buf_finish(&seek);
     return ret;
+}
+
+static int put_image(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
+                     const void *data, uint64_t bytes, const struct hr_facts *facts,
+                     struct hr_error *err)
+{
+    struct hr_value *v = &record->values[field];
+    int ret = 0;
+
+    put(record, field, data, bytes, facts);
+    if (intake->schema->fields[field].type == HR_FIELD_IMAGE)
+        ret = reduce_image(intake, record, v, err);
+    if (ret < 0 || !intake->repack_jpeg || v->facts.format != HR_MEDIA_JPEG || v->encoding != HR_ENCODING_AS_IS)
+        return ret;
+    return repack_image(record, v, err);
 }
 
 static int set_media(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,

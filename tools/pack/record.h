@@ -5,6 +5,7 @@
 #define HR_PACK_RECORD_H
 
 #include "base/err.h"
+#include "decoders/reduce.h"
 #include "shards/writer.h"
 
 enum { HR_KEY_BYTES = 1024 };
@@ -12,11 +13,14 @@ enum { HR_KEY_BYTES = 1024 };
 struct hr_pack_record {
     char key[HR_KEY_BYTES];
     struct hr_value values[HR_MAX_FIELDS];
-    void *owned[2 * HR_MAX_FIELDS + 1]; /* freed with the record: files and their repackings */
+    void *owned[3 * HR_MAX_FIELDS + 1]; /* freed with the record: files, made smaller, repacked */
     int owned_count;
-    uint64_t bytes;    /* payload of all values */
+    uint64_t owned_bytes;
+    uint64_t bytes;    /* of all values as they came */
+    uint64_t payload;  /* the same, but of pictures made anew what they have become: what fills a shard */
     uint32_t renamed;  /* values whose content is not what the file's name says */
     uint32_t repacked, kept; /* JPEG pictures stored repacked, and as they are although asked */
+    uint32_t resized, unresized, raw; /* pictures made smaller; larger, but not of that kind; pixels */
     /* What a source keeps from one record to the next in the same place, and how it goes. */
     void *scratch;
     void (*scratch_free)(void *scratch);
@@ -27,6 +31,7 @@ struct hr_intake {
     const struct hr_schema *schema;
     bool verify_media; /* decode each whole */
     bool repack_jpeg;
+    struct hr_reduction reduction;
 };
 
 /* field_count: of the schema; only so many values are cleared. */
