@@ -1,0 +1,30 @@
+"""MosaicML Streaming: MDS shards, PIL, torch's DataLoader."""
+VENV = "torch"
+PACKAGES = ["mosaicml-streaming", "torch", "torchvision"]
+MODES = {"": {"title": "MosaicML Streaming",
+              "given": "MDS of the original bytes; PIL, bilinear resize (antialias); in the process on one core, else a worker a core"}}
+
+
+def depth(cores):
+    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
+
+
+def prepare(job):
+    from streaming import MDSWriter
+    with MDSWriter(out=job.dataset + "/mds", columns={"image": "bytes"}) as writer:
+        for path in job.files:
+            writer.write({"image": open(path, "rb").read()})
+
+
+def batches(job):
+    import io
+
+    from peerkit import torch_parts
+    from PIL import Image
+    from streaming import StreamingDataset
+    chain = torch_parts.pil_chain()
+
+    class Pictures(StreamingDataset):
+        def __getitem__(self, i):
+            return chain(Image.open(io.BytesIO(super().__getitem__(i)["image"])).convert("RGB"))
+    yield from torch_parts.feed(Pictures(local=job.dataset + "/mds", shuffle=True, batch_size=job.batch, shuffle_seed=job.seed), job)

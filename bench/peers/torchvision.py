@@ -1,0 +1,23 @@
+"""torchvision's v2 transforms over tensors, in torch's DataLoader."""
+VENV = "torch"
+PACKAGES = ["torch", "torchvision"]
+MODES = {"": {"title": "torchvision v2 + DataLoader",
+              "given": "files; `decode_jpeg`, antialias; in the process on one core, else a worker a core"}}
+
+
+def depth(cores):
+    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
+
+
+def batches(job):
+    from peerkit import torch_parts
+    from torchvision.io import ImageReadMode, decode_jpeg, read_file
+    chain = torch_parts.tensor_chain()
+
+    class Pictures:
+        def __len__(self):
+            return len(job.files)
+
+        def __getitem__(self, i):
+            return chain(decode_jpeg(read_file(job.files[i]), mode=ImageReadMode.RGB))
+    yield from torch_parts.feed(Pictures(), job, shuffle=True)
