@@ -141,7 +141,7 @@ def describe(args, context, found, runs):
         "pictures": context.pictures.facts,
         "options": {"command": command, "cores": args.cores, "rounds": args.rounds, "seconds": args.seconds, "batch": args.batch},
         "entries": {e.name: {"title": e.title, "given": e.given, "easier": bool(e.mode.get("easier")), "versions": e.versions,
-                             "first": e.first, "failure": e.failure and plain(e.failure)} for e in found},
+                             "first": e.first, "kb": e.kb(), "failure": e.failure and plain(e.failure)} for e in found},
         "runs": {str(k): v for k, v in runs.items()}}
 
 

@@ -97,6 +97,12 @@ class Entry:
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
+    def kb(self):
+        """Of a picture on disk, as this loader reads it."""
+        folder = self.dataset() if hasattr(self.module, "prepare") else self.context.pictures.folder / "source"
+        files = [p for p in folder.rglob("*") if p.is_file() and (folder.name == "source" or not p.is_symlink())]
+        return sum(p.stat().st_size for p in files) / len(self.context.pictures.files) / 1000
+
     # -- running --
 
     def start(self, cores, pins):

@@ -45,7 +45,7 @@ def table(data, cores):
              "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, s in rows:
         entry = data["entries"][name]
-        title = f"**{entry['title']}**" if name.startswith("headrace") else entry["title"] + (" *" if entry["easier"] else "")
+        title = f"**{entry['title']}**" if name.startswith("headrace") else entry["title"] + (" †" if entry["easier"] else "")
         ratio = (f"{median(s['ratios']):.2f}", f"{min(s['ratios']):.2f} .. {max(s['ratios']):.2f}") if s["ratios"] else ("", "")
         lines.append(f"| {title} | {s['rate']:,.0f} | {ratio[0]} | {ratio[1]} | {s['cpu']:,.0f} | {s['held']:,.0f} | {s['peak']:,.0f} | "
                      f"{s['start']:.2f} |")
@@ -60,12 +60,12 @@ def output(first):
 
 
 def entries_table(data):
-    lines = ["| loader | what it is given | first batch | versions |", "|---|---|---|---|"]
+    lines = ["| loader | what it is given | kB a picture | first batch | versions |", "|---|---|---:|---|---|"]
     for entry in data["entries"].values():
         if not entry["failure"]:
             versions = ", ".join(f"{k} {v}" for k, v in entry["versions"].items())
-            title = entry["title"] + (" *" if entry["easier"] else "")
-            lines.append(f"| {title} | {entry['given']} | {output(entry['first'])} | {versions} |")
+            title = entry["title"] + (" †" if entry["easier"] else "")
+            lines.append(f"| {title} | {entry['given']} | {entry['kb']:.0f} | {output(entry['first'])} | {versions} |")
     return lines
 
 
@@ -73,8 +73,8 @@ def scaling(data):
     """How much more the second count of cores brought, as a sentence for each loader."""
     first, second = data["options"]["cores"][:2]
     one, two = summaries(data, first), summaries(data, second)
-    found = [f"{data['entries'][n]['title']} {two[n]['rate'] / one[n]['rate']:.2f}" for n in two if n in one]
-    return f"From {first} to {second} cores, times as many pictures: " + "; ".join(found) + "." if found else ""
+    found = [f"{two[n]['rate'] / one[n]['rate']:.2f} x in {data['entries'][n]['title']}" for n in two if n in one]
+    return f"From {first} to {second} cores the rate becomes: " + "; ".join(found) + "." if found else ""
 
 
 def commands(data):
@@ -100,7 +100,7 @@ def introduction(data):
 
 
 COLUMNS = [
-    "*: less work, or other pixels, than the rest; see below.", "",
+    "†: less work, or other pixels, than the rest; see below.", "",
     "*CPU* is that of the whole tree of processes. *Memory* is what the tree holds in steady state, shared pages counted once; *peaks "
     "added* is the sum of what each process had at its peak, shared pages counted in each. *First batch* counts from the start of the "
     "process: the interpreter, imports and compilation are in it.", ""]
@@ -116,7 +116,7 @@ def against(data, cores, ours="headrace:avx512"):
         ratios = [a["rate"] / b["rate"] for a, b in zip(run[ours]["slices"], other["slices"])]
         if ratios and not name.startswith("headrace"):
             found.append((median(ratios), data["entries"][name]["title"]))
-    return [f"{data['entries'][ours]['title']}, over each: " + "; ".join(f"{title} {ratio:.1f}" for ratio, title in sorted(found)) + ".", ""]
+    return [f"{data['entries'][ours]['title']} gives, round by round: " + "; ".join(f"{ratio:.1f} x {title}" for ratio, title in sorted(found)) + ".", ""]
 
 
 def page(data, picture=None):
