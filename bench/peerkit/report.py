@@ -17,7 +17,8 @@ def machine():
     memory = int(re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1)) / 1024 ** 2
     flags = [f for f in ("avx2", "avx512_vbmi2") if re.search(rf"\b{f}\b", info)]
     cpus = len(re.findall("^processor", info, re.M))
-    return (f"{name.group(1) if name else platform.machine()} ({', '.join(flags) or 'no AVX2'}), {cpus} CPUs, {memory:.0f} GiB, Linux {platform.release().split('-')[0]}, {system}")
+    return (f"{name.group(1) if name else platform.machine()} ({', '.join(flags) or 'no AVX2'}), {cpus} CPUs, {memory:.0f} GiB, "
+            f"Linux {platform.release().split('-')[0]}, {system}")
 
 
 def median(values):
@@ -116,7 +117,8 @@ def against(data, cores, ours="headrace:avx512"):
         ratios = [a["rate"] / b["rate"] for a, b in zip(run[ours]["slices"], other["slices"])]
         if ratios and not name.startswith("headrace"):
             found.append((median(ratios), data["entries"][name]["title"]))
-    return [f"{data['entries'][ours]['title']} gives, round by round: " + "; ".join(f"{ratio:.1f} x {title}" for ratio, title in sorted(found)) + ".", ""]
+    ratios = "; ".join(f"{ratio:.1f} x {title}" for ratio, title in sorted(found))
+    return [f"{data['entries'][ours]['title']} gives, round by round: {ratios}.", ""]
 
 
 def page(data, picture=None):
