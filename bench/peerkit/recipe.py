@@ -3,6 +3,7 @@ first, f16. Helpers for those loaders that leave the box and the arithmetic to t
 import math
 
 SIZE = 224
+PASSES = 40     # over the pictures, in what a loader takes for one epoch: the stop between two is not what is compared
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 MEAN_255 = tuple(255 * v for v in MEAN)

@@ -92,7 +92,7 @@ def introduction(data):
         f"Made by `{options['command']}` with Headrace {data['headrace']} on {data['date']}. Machine: {data['machine']}.", "",
         f"{facts['pictures']} photographs ({', '.join(facts['folders'])}; mean {facts['mean_kb']:.1f} kB, {facts['mean_mpx']:.2f} Mpx, "
         f"{facts['progressive']} of them progressive; {facts['left_out']} left out that are no three-component JPEGs), "
-        f"each {facts['copies']} times as a file of its own: {facts['pictures'] * facts['copies']:,} in an epoch. Page cache hot.", "",
+        f"each {facts['copies']} times as a file of its own. Page cache hot; no pause between epochs, where a loader can do without.", "",
         f"Work: random resized crop to 224, flip, normalize -> f16 NCHW, batches of {options['batch']}. Every loader is pinned to the same "
         "cores together with its consumer, which takes batches and does nothing with them. All are started, one after the other, and wait "
         f"after their first batch. Then come {options['rounds']} rounds, in each of which every loader in turn works for "

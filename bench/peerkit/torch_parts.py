@@ -1,6 +1,6 @@
 """What the loaders that stand on torch have in common: transforms of torchvision, and a DataLoader that goes on for ever."""
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 from torchvision.transforms import v2
 
 from peerkit import recipe
@@ -21,6 +21,10 @@ def pil_chain():
 def workers(job):
     """On one core a worker only adds the way to it: measured, it is slower than none."""
     return job.cores if job.cores > 1 else 0
+
+
+def shuffled(dataset):
+    return RandomSampler(dataset, num_samples=len(dataset) * recipe.PASSES)
 
 
 def feed(dataset, job, **options):

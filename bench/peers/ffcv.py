@@ -41,8 +41,9 @@ def batches(job):
     chain = [RandomResizedCropRGBImageDecoder((recipe.SIZE, recipe.SIZE)), RandomHorizontalFlip(),
              NormalizeImage(np.array(recipe.MEAN_255), np.array(recipe.STD_255), np.float16), ToTensor(),
              ToTorchImage(channels_last=False)]
+    indices = np.tile(np.arange(len(job.files)), recipe.PASSES)
     loader = Loader(job.dataset + "/data.beton", batch_size=job.batch, num_workers=job.cores, order=OrderOption.RANDOM,
-                    os_cache=True, drop_last=True, seed=job.seed, pipelines={"image": chain})
+                    os_cache=True, drop_last=True, seed=job.seed, indices=indices, pipelines={"image": chain})
     while True:
         for batch in loader:
             yield batch[0]

@@ -21,4 +21,5 @@ def batches(job):
         def __getitem__(self, i):
             with Image.open(job.files[i]) as picture:
                 return chain(picture.convert("RGB"))
-    yield from torch_parts.feed(Pictures(), job, shuffle=True)
+    pictures = Pictures()
+    yield from torch_parts.feed(pictures, job, sampler=torch_parts.shuffled(pictures))

@@ -19,7 +19,7 @@ def prepare(job):
 def batches(job):
     import io
 
-    from peerkit import torch_parts
+    from peerkit import recipe, torch_parts
     from PIL import Image
     from streaming import StreamingDataset
     chain = torch_parts.pil_chain()
@@ -27,4 +27,6 @@ def batches(job):
     class Pictures(StreamingDataset):
         def __getitem__(self, i):
             return chain(Image.open(io.BytesIO(super().__getitem__(i)["image"])).convert("RGB"))
-    yield from torch_parts.feed(Pictures(local=job.dataset + "/mds", shuffle=True, batch_size=job.batch, shuffle_seed=job.seed), job)
+    pictures = Pictures(local=job.dataset + "/mds", shuffle=True, batch_size=job.batch, shuffle_seed=job.seed,
+                        epoch_size=len(job.files) * recipe.PASSES)
+    yield from torch_parts.feed(pictures, job)

@@ -20,4 +20,5 @@ def batches(job):
 
         def __getitem__(self, i):
             return chain(decode_jpeg(read_file(job.files[i]), mode=ImageReadMode.RGB))
-    yield from torch_parts.feed(Pictures(), job, shuffle=True)
+    pictures = Pictures()
+    yield from torch_parts.feed(pictures, job, sampler=torch_parts.shuffled(pictures))

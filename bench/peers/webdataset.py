@@ -27,7 +27,7 @@ def batches(job):
     shards = [f"{job.dataset}/{k:03d}.tar" for k in range(SHARDS)]
     dataset = (webdataset.WebDataset(shards, shardshuffle=SHARDS, resampled=False, nodesplitter=None, seed=job.seed)
                .shuffle(256).decode("pilrgb").to_tuple("jpg").map(lambda sample: chain(sample[0]))
-               .batched(job.batch, collation_fn=default_collate, partial=False))
+               .batched(job.batch, collation_fn=default_collate, partial=False).repeat())
     loader = webdataset.WebLoader(dataset, batch_size=None, num_workers=torch_parts.workers(job),
                                   persistent_workers=torch_parts.workers(job) > 0)
     while True:
