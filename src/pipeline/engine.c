@@ -372,8 +372,6 @@ static uint64_t get(_Atomic uint64_t *v)
 
 void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
 {
-    struct hr_reader_stats io = {0};
-
     *st = (struct hr_engine_stats){
         .batches = get(&e->batches),
         .plan_ns = get(&e->plan_ns),
@@ -381,11 +379,10 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
         .reader_cpu_ns = get(&e->reader_cpu_ns),
         .io_retries = get(&e->io_retries),
         .read_errors = get(&e->read_errors),
-        .in_flight_peak_bytes = e->bufs.peak_bytes,
+        .read_requests = get(&e->read_requests),
+        .read_bytes = get(&e->read_bytes),
+        .in_flight_peak_bytes = get(&e->in_flight_peak_bytes),
     };
-    e->reader->ops->stats(e->reader, &io);
-    st->read_requests = io.requests;
-    st->read_bytes = io.bytes;
     for (int i = 0; i < e->worker_count; i++) {
         struct hr_worker *w = &e->workers[i];
         st->samples += get(&w->samples);

@@ -207,6 +207,18 @@ static uint64_t next_deadline(const struct hr_engine *e)
     return deadline;
 }
 
+/* The reader's own counters are its thread's. Before samples go on to workers, so that whoever has the
+ * batch finds its bytes counted. */
+static void publish_stats(struct hr_engine *e)
+{
+    struct hr_reader_stats io = {0};
+
+    e->reader->ops->stats(e->reader, &io);
+    atomic_store_explicit(&e->read_requests, io.requests, memory_order_relaxed);
+    atomic_store_explicit(&e->read_bytes, io.bytes, memory_order_relaxed);
+    atomic_store_explicit(&e->in_flight_peak_bytes, e->bufs.peak_bytes, memory_order_relaxed);
+}
+
 static void reap(struct hr_engine *e)
 {
     struct hr_io_request *done[REAP_MAX];
@@ -218,6 +230,7 @@ static void reap(struct hr_engine *e)
         e->pushed = 0;
     }
     n = e->reader->ops->reap(e->reader, done, REAP_MAX, next_deadline(e));
+    publish_stats(e);
     for (int i = 0; i < n; i++)
         hr_reads_done(e, (struct hr_read *)done[i]);
     if (n > 0 && e->backlog)

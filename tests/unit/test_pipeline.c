@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -365,6 +366,49 @@ static void ranks_share_the_global_batch(void **state)
         close_rig(&rig);
     }
     hr_free(text);
+}
+
+static _Atomic bool enough;
+
+static void *read_statistics(void *arg)
+{
+    struct hr_engine_stats stats = {0};
+    uint64_t last = 0;
+
+    while (!atomic_load(&enough)) {
+        hr_engine_stats(arg, &stats);
+        if (stats.read_bytes < last)
+            return arg;
+        last = stats.read_bytes;
+    }
+    return NULL;
+}
+
+static void statistics_can_be_read_while_batches_flow(void **state)
+{
+    struct rig rig = {0};
+    struct hr_wire_entry entry;
+    pthread_t thread;
+    char *text = yaml("batch: 20\nslots: 3");
+    void *wrong;
+
+    open_rig(&rig, *state, text, 0, 1);
+    hr_free(text);
+    struct hr_state s = start_state(&rig);
+    atomic_store(&enough, false);
+    pthread_create(&thread, NULL, read_statistics, rig.engine);
+    seek(&rig, &s);
+    for (int i = 0; i < 60; i++) {
+        assert_non_null(next(&rig, &entry));
+        release(&rig, &entry);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+    struct hr_engine_stats stats;
+    hr_engine_stats(rig.engine, &stats);
+    assert_true(stats.batches >= 60 && stats.read_requests > 0 && stats.read_bytes > 0);
+    close_rig(&rig);
 }
 
 static void seek_goes_on_exactly_there(void **state)
@@ -757,6 +801,7 @@ int main(void)
         cmocka_unit_test(preadv_delivers_the_same),
         cmocka_unit_test(compressed_blocks_deliver_the_same),
         cmocka_unit_test(ranks_share_the_global_batch),
+        cmocka_unit_test(statistics_can_be_read_while_batches_flow),
         cmocka_unit_test(seek_goes_on_exactly_there),
         cmocka_unit_test(text_is_cut_at_a_code_point),
         cmocka_unit_test(sources_with_other_fields_are_mixed),
