@@ -35,7 +35,8 @@ STALL_S = 90
 
 def keys():
     fields = {"image": {"ops": [{"random_resized_crop": 48}, "hflip"]}, "label": None}
-    return feed.small(records=RECORDS, batch=BATCH, fields=fields, slots=3)
+    # Each of three replicas holds one; those at different places hold different ones.
+    return feed.small(records=RECORDS, batch=BATCH, fields=fields, slots=5)
 
 
 def sample_digests(batch):
