@@ -19,11 +19,13 @@ BATCH = 24
 WORLDS = (1, 2, 4, 8)
 STEADY = (0, 3)  # rank, world
 TICK_S = 0.5
+REPLICAS = 3  # of a shared stream, at most
 KINDS = ("leave", "leave", "kill", "kill", "stop", "seek", "hello")
 
 
 def keys():
-    return feed.small(records=240, batch=BATCH, slots=3, last="drop")
+    # Each replica of a stream may hold two, of places of its own.
+    return feed.small(records=240, batch=BATCH, slots=2 * REPLICAS + 1, last="drop")
 
 
 def plan():
@@ -36,7 +38,7 @@ class Part:
     """What a trainer process does with its stream."""
 
     def __init__(self, address, want, rank, world, shared, rng):
-        self.want, self.rank, self.world, self.shared, self.rng = want, rank, world, shared, rng
+        self.want, self.rank, self.world, self.rng = want, rank, world, rng
         self.loader = headrace.Loader(address, rank=rank, world=world, shared=shared, timeout=60)
         self.held = []
 
@@ -69,12 +71,9 @@ class Part:
         self.take(self.rng.randrange(1, 6))
 
     def seek(self):
-        """Replicas may not: a shared stream stays where it is."""
         self.take(3)
         state = self.loader.state_dict()
         self.take(self.rng.randrange(1, 4))
-        if self.shared:
-            return
         self.loader.load_state_dict(state)
         self.take(2)
         self.loader.set_epoch(self.rng.randrange(10))
@@ -137,9 +136,9 @@ class Churn:
         rng, kind = self.random, self.random.choice(KINDS)
         world = rng.choice(WORLDS)
         key = (rng.randrange(world), world)
-        there = any(k == key for kind_, k, _ in self.live.values() if kind_ != "hello")
+        there = sum(k == key for kind_, k, _ in self.live.values() if kind_ != "hello")
         if kind != "hello":
-            if there and not self.shared[key]:
+            if there == REPLICAS or there and not self.shared[key]:
                 return
             if not there:
                 self.shared[key] = rng.random() < 0.4
