@@ -95,6 +95,8 @@ static void close_fds(int fds[MAX_FDS])
 
 static int lost(struct hr_client *client, const char *how)
 {
+    if (client->refused && client->session && client->phase == HR_LINK_UP)
+        hr_session_keep_held(client->session);
     hr_link_down(client);
     return hr_report_fail(&client->report, HR_E_DISCONNECTED, "%s", how);
 }
@@ -178,6 +180,7 @@ static int take_error(struct hr_client *client)
     struct hr_report *report = &client->report;
     int code = e->code < 0 && e->code > -1000 ? e->code : HR_E_PROTOCOL;
 
+    client->refused = true;
     e->shard[sizeof(e->shard) - 1] = 0;
     e->field[sizeof(e->field) - 1] = 0;
     e->text[sizeof(e->text) - 1] = 0;
@@ -349,6 +352,7 @@ static int take_welcome(struct hr_client *client, int fds[MAX_FDS])
               sizeof(w->plan_digest));
     hr_link_set_state(client, w->state, hr_min_u64(w->state_bytes, sizeof(w->state)));
     client->phase = HR_LINK_UP;
+    client->refused = false;
     client->was_up = true;
     client->fruitless++;
     return 0;

@@ -368,6 +368,11 @@ void hr_server_destroy(struct hr_server *s)
 {
     if (!s)
         return;
+    /* First no more batches: trainers live on and read what they hold, and the slots of the first replica
+     * that leaves must not be filled for the others. */
+    s->host.ending = true;
+    for (int i = 0; i < s->host.stream_count; i++)
+        hr_stream_pause(s->host.streams[i].stream);
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++)
         if (s->sessions[i].fd >= 0)
             end_session(s, &s->sessions[i]);

@@ -166,7 +166,7 @@ static void leave_stream(struct hr_session_host *host, struct hr_session *sessio
         hr_ring_detach(hr_stream_ring(stream), session->consumer);
     session->consumer = NULL;
     session->stream = NULL;
-    if (!last)
+    if (!last && !host->ending)
         hr_replicas_left(host, stream);
     hr_engine_wake(host->engine); /* replicas that are left wait for the slots it held */
 }

@@ -41,6 +41,7 @@ struct hr_session_host {
     uint64_t detach_slow_ns;     /* a replica that keeps the others waiting for so long is detached;
                                     0 = it is waited for */
     bool draining;
+    bool ending; /* streams are halted for good: what trainers hold stays as it is */
 };
 
 /* Reads and answers one message. 0, or the code to end the session with (the peer has been told);

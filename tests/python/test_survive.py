@@ -295,6 +295,40 @@ def test_what_is_held_or_ready_stays_as_it_is_when_the_sidecar_ends():
             held = None
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_held_stays_as_it_is_after_a_refused_state(shared):
+    """The trainer comes back with another one, and is fed from the same memory."""
+    keys = feed.small(slots=3)
+    with feed.Sidecar(keys) as sidecar, headrace.Loader(sidecar.address, shared=shared) as loader:
+        held = next(iter(loader))
+        before, state = feed.digest(held), loader.state_dict()
+        with pytest.raises(headrace.StateError, match="no step 999"):
+            loader.load_state_dict({**state, "step": 999})
+        loader.load_state_dict(state)
+        for _ in range(8):
+            feed.take(loader, 1)
+            assert feed.digest(held) == before
+
+
+def test_replicas_keep_what_they_hold_when_the_sidecar_ends():
+    """One after the other loses its slots; nobody is left to fill them again."""
+    keys = feed.small(records=256, slots=5)
+    for _ in range(6):
+        with feed.Sidecar(keys) as sidecar:
+            loaders = [headrace.Loader(sidecar.address, shared=True, timeout=0.5) for _ in range(4)]
+            held = []
+            for ahead, loader in enumerate(loaders):  # each a slot of its own
+                feed.take(loader, ahead)
+                held.append(next(iter(loader)))
+            before = [feed.digest(batch) for batch in held]
+            assert len(set(before)) == 4
+            sidecar.kill(signal.SIGINT)
+            assert [feed.digest(batch) for batch in held] == before
+            held.clear()
+            for loader in loaders:
+                loader.close()
+
+
 def test_no_supervise_is_one_process():
     with feed.Sidecar(feed.small(), "--no-supervise") as sidecar:
         assert feed.children(sidecar.pid) == []
