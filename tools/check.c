@@ -1,7 +1,9 @@
 /* headrace check: parses a pipeline file, plans it against its dataset, and says what a trainer would
  * get. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/cpu.h"
 #include "pipeline/slot_layout.h"
@@ -26,8 +28,9 @@ const struct hr_command hr_command_check = {
     .summary = "check a pipeline file and show what it produces",
     .description = "Parses CONF, opens its datasets, evaluates its filters, and plans all. Prints what is "
                    "kept of each dataset and its part of the mix, the arrays of a batch with "
-                   "their types and shapes, the memory that the slots take, and the plan's digest. "
-                   "An error names the file, line and column and what would fix it.",
+                   "their types and shapes, the ops of media with all their defaults, the memory that "
+                   "the slots take, and the plan's digest. An error names the file, line and column "
+                   "and what would fix it.",
     .args = args,
     .opts = opts,
     .example = "  headrace check train.yaml",
@@ -106,6 +109,11 @@ static void print_json(struct hr_buf *b, const struct hr_plan *plan,
     for (uint32_t i = 0; i < plan->output_count; i++)
         json_output(b, &plan->outputs[i], layout->capacity);
     hr_json_close(b, ']');
+    hr_json_open(b, "chains", '{');
+    for (uint32_t i = 0; i < plan->field_count; i++)
+        if (plan->fields[i].chain)
+            hr_json_str(b, plan->fields[i].name, hr_chain_describe(plan->fields[i].chain));
+    hr_json_close(b, '}');
     hr_json_close(b, '}');
     hr_buf_add_str(b, "\n");
 }
@@ -142,6 +150,43 @@ static void print_sources(struct hr_buf *b, const struct hr_plan *plan)
     }
 }
 
+/* A chain's canonical text for people: an op a line, and no more digits than the numbers need. */
+static void print_chain(struct hr_buf *b, const char *text)
+{
+    for (const char *at = text; *at;) {
+        bool starts = at == text || !isalnum((unsigned char)at[-1]);
+        char *end = NULL, number[32];
+        double v = starts && isdigit((unsigned char)*at) ? strtod(at, &end) : 0;
+        if (end && end - at > 15) {
+            snprintf(number, sizeof(number), "%.15g", v);
+            hr_buf_add_str(b, number);
+            at = end;
+            continue;
+        }
+        if (at > text && at[-1] == '}')
+            hr_buf_add_str(b, *at == ' ' ? "\n   " : *at == ']' ? "\n" : "");
+        hr_buf_add(b, at, 1);
+        if (*at == '[' && at[1] != ']')
+            hr_buf_add_str(b, "\n    ");
+        at++;
+    }
+    hr_buf_add_str(b, "\n");
+}
+
+/* What media fields go through, with every default filled in. */
+static void print_chains(struct hr_buf *b, const struct hr_plan *plan)
+{
+    bool first = true;
+
+    for (uint32_t i = 0; i < plan->field_count; i++) {
+        if (!plan->fields[i].chain)
+            continue;
+        hr_buf_addf(b, "%s%s: ", first ? "\n" : "", plan->fields[i].name);
+        print_chain(b, hr_chain_describe(plan->fields[i].chain));
+        first = false;
+    }
+}
+
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
@@ -164,6 +209,7 @@ static void print_text(struct hr_buf *b, const struct hr_plan *plan,
         print_shape(b, o, layout->capacity);
         hr_buf_add_str(b, "\n");
     }
+    print_chains(b, plan);
     hr_buf_addf(b, "\n%u slots of %s: %s of shared memory a rank\nplan %s\n", plan->slot_count,
                 hr_cli_format_bytes(layout->slot_bytes, a),
                 hr_cli_format_bytes(layout->slot_bytes * plan->slot_count, c),

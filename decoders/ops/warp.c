@@ -189,16 +189,25 @@ static void scale_nearest(struct hr_canvas *canvas, const struct hr_step *step)
     int32_t *columns = canvas->floats;
     double v = m[5] + m[4] * 0.5;
 
+    uint32_t first = 0, past = canvas->w;
     axis_table(columns, canvas->w, m[2] + m[0] * 0.5, m[0]);
+    while (first < past && columns[first] < 0)
+        first++;
+    while (past > first && columns[past - 1] < 0)
+        past--;
     for (uint32_t y = 0; y < canvas->h; y++, v += m[4]) {
         uint8_t *dst = canvas->spare + (size_t)y * canvas->w * channels;
         bool some = v >= 0 && v < canvas->h;
         const uint8_t *row = canvas->pixels + (some ? (size_t)v : 0) * canvas->w * channels;
-        for (uint32_t x = 0; x < canvas->w; x++)
-            if (some && columns[x] >= 0)
-                memcpy(dst + (size_t)x * channels, row + (size_t)columns[x] * channels, channels);
-            else
-                fill_pixels(dst, x, x + 1, channels, step->fill);
+        uint32_t from = some ? first : canvas->w, to = some ? past : canvas->w;
+        fill_pixels(dst, 0, from, channels, step->fill);
+        fill_pixels(dst, to, canvas->w, channels, step->fill);
+        if (m[0] == 1 && from < to) /* moved as it is */
+            memcpy(dst + (size_t)from * channels, row + (size_t)columns[from] * channels,
+                   (size_t)(to - from) * channels);
+        for (uint32_t x = m[0] == 1 ? to : from; x < to; x++)
+            for (uint32_t c = 0; c < channels; c++)
+                dst[(size_t)x * channels + c] = row[(size_t)columns[x] * channels + c];
     }
 }
 
