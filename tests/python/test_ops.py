@@ -25,6 +25,16 @@ sys.path.insert(0, str(ROOT / "tests" / "golden"))
 import ops_vectors  # noqa: E402
 
 
+def find_shared():
+    for place in [os.environ.get("HR_SHARED"), ROOT.parent / "shared", ROOT.parents[1] / "shared"]:
+        if place and (Path(place) / "data").is_dir():
+            return Path(place)
+    return None
+
+
+SHARED = find_shared()
+
+
 def run(path, ops, output="dtype=u8 ragged=true", options="", **numbers):
     args = [TOOL, str(path), "--ops", ops, "--output", output]
     args += ["--options", options] if options else []
@@ -234,6 +244,30 @@ class Chains(unittest.TestCase):
             self.assertLess(abs(noise.mean()), 0.07)
             self.assertLess(abs(noise.std() - 1), 0.05)
 
+    def test_frames_of_a_clip_get_one_draw(self):
+        tool = BUILD / "tests" / "unit" / "av_tool"
+        video = SHARED / "data" / "video" / "codecs" / "h264-vfr-240p.mp4" if SHARED else None
+        if not video or not video.exists() or not tool.exists():
+            self.skipTest("no shared video (set HR_SHARED)")
+
+        def clip(*ops):
+            with tempfile.TemporaryDirectory() as folder:
+                args = [tool, "chain", "video", video, f"{folder}/o", "clip:frames=5,start=begin",
+                        "op:random_resized_crop,size=40", *ops, "position=3"]
+                told = json.loads(subprocess.run(args, capture_output=True, text=True, timeout=60).stdout)
+                return np.fromfile(f"{folder}/o.0", np.uint8).reshape(told["outputs"][0]["shape"])
+
+        ops = ["color_jitter brightness=0.5 saturation=0.9 hue=0.3", "rotate 40", "solarize 100 p=0.5"]
+        steps = drawn_at("hflip p=0; " + "; ".join(ops), 40, 40, 3, 1)["steps"]
+        self.assertGreaterEqual(len(steps), 4)
+        plain, got = clip(), clip(*("op:" + o.replace(" p=", ",p=").replace(" ", ",") for o in ops))
+        self.assertGreater(worst(plain[0], plain[4]), 0)
+        for before, after in zip(plain, got):
+            want = Image.fromarray(before)
+            for step in steps:
+                want = with_pillow(want, step)
+            self.assertEqual(worst(after, want), 0)
+
     def test_points_go_where_pixels_go(self):
         ops = ("random_resized_crop size=160,180 scale=0.8,1 ratio=0.9,1.2; hflip; affine 25 translate=0.05,0.05 "
                "scale=0.8,1.2 shear=10 interpolation=bilinear; random_crop 150; vflip; perspective 0.3 p=0.7; "
@@ -259,8 +293,9 @@ class Chains(unittest.TestCase):
             self.assertGreater(checked, 8)
 
 
-def drawn_at(ops, w, h, position):
-    r = subprocess.run([TOOL, "--steps", "1", "--size", f"{w}x{h}", "--ops", ops, "--position", str(position)],
+def drawn_at(ops, w, h, position, seed=0):
+    r = subprocess.run([TOOL, "--steps", "1", "--size", f"{w}x{h}", "--ops", ops, "--position", str(position),
+                        "--seed", str(seed)],
                        capture_output=True, text=True, timeout=60, check=True)
     return json.loads(r.stdout)
 

@@ -91,6 +91,8 @@ static void ops_become_calls(void **state)
     assert_int_equal(image->ops[0].args[0].kind, HR_ARG_INT);
     assert_int_equal(image->ops[0].args[0].integer, 224);
     assert_int_equal(image->ops[0].args[0].column, 37);
+    assert_int_equal(image->ops[0].args[0].key_line, 19);
+    assert_int_equal(image->ops[0].args[0].key_column, 31);
     assert_int_equal(image->ops[0].args[1].kind, HR_ARG_LIST);
     assert_true(image->ops[0].args[1].items[0].number == 0.08);
     assert_true(image->ops[0].args[1].items[1].number == 1);
