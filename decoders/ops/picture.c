@@ -11,6 +11,7 @@
 struct hr_picture {
     struct hr_image_sink *sink, *after; /* the decoder's rows; further passes */
     struct hr_canvas canvas;
+    bool only_geometry;
     /* the picture at hand */
     const struct hr_op_chain *ops;
     struct hr_image_plan plan;
@@ -55,6 +56,19 @@ static struct hr_image_target bytes_target(const struct hr_picture *p, uint8_t *
     return (struct hr_image_target){.dst = dst, .dtype = HR_DTYPE_U8, .channels = p->target.channels};
 }
 
+void hr_picture_only_geometry(struct hr_picture *picture, bool only_geometry)
+{
+    picture->only_geometry = only_geometry;
+}
+
+static void adapt(const struct hr_picture *p, struct hr_image_plan *plan)
+{
+    if (!p->only_geometry)
+        return;
+    plan->filter = HR_FILTER_NEAREST;
+    memset(plan->fill, 0, sizeof(plan->fill));
+}
+
 int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
                      const struct hr_image_plan *plan, const struct hr_image_target *target,
                      uint32_t picture_w, uint32_t picture_h, uint32_t shrink,
@@ -63,8 +77,9 @@ int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
     p->ops = ops;
     p->plan = *plan;
     p->target = *target;
+    adapt(p, &p->plan);
     if (hr_op_chain_folds(ops))
-        return hr_image_sink_begin(p->sink, plan, target, picture_w, picture_h, shrink, region, err);
+        return hr_image_sink_begin(p->sink, &p->plan, target, picture_w, picture_h, shrink, region, err);
     if (plan->out_w <= 0 || plan->out_h <= 0)
         return hr_fail(err, HR_E_DECODE, "the plan does not fit a picture of %u x %u pixels",
                        picture_w, picture_h);
@@ -72,7 +87,7 @@ int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
                        target->channels) < 0)
         return no_memory(p, err);
     struct hr_image_target bytes = bytes_target(p, p->canvas.pixels);
-    return hr_image_sink_begin(p->sink, plan, &bytes, picture_w, picture_h, shrink, region, err);
+    return hr_image_sink_begin(p->sink, &p->plan, &bytes, picture_w, picture_h, shrink, region, err);
 }
 
 bool hr_picture_push(struct hr_picture *p, const uint8_t *row)
@@ -153,7 +168,7 @@ static int run_pixel_ops(struct hr_picture *p, const struct hr_op_stage *stage, 
 
     for (int i = stage->pixels; i < stage->end; i++) {
         hr_op_chain_draw(p->ops, &p->plan.key, i, p->canvas.w, p->canvas.h, &steps);
-        if (hr_canvas_run(&p->canvas, &steps, false) < 0)
+        if (hr_canvas_run(&p->canvas, &steps, p->only_geometry) < 0)
             return no_memory(p, err);
     }
     hr_canvas_flush(&p->canvas);
@@ -170,6 +185,7 @@ static int run_stage(struct hr_picture *p, int i, bool *written, struct hr_error
 
     if (ret == 0)
         ret = hr_view_plan(&view, &plan, err);
+    adapt(p, &plan);
     if (ret == 0 && stage->pads && stage->pad_mode != HR_PAD_CONSTANT)
         ret = repeat_borders(p, &plan, stage->pad_mode, err);
     if (ret < 0)
@@ -213,7 +229,7 @@ int hr_picture_end(struct hr_picture *p, struct hr_error *err)
         ret = run_stage(p, i, &written, err);
     if (ret == 0 && !written)
         ret = write_canvas(p, err);
-    if (ret == 0)
+    if (ret == 0 && !p->only_geometry)
         run_late_ops(p);
     return ret;
 }

@@ -1,5 +1,6 @@
 /* image ops: every CPU level gives the same bytes, the order of ops is checked, and steady state allocates
  * nothing. Draws are tested in test_op_draws.c, pixels in tests/python/test_ops.py. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "decoders/ops/geometry.h"
 #include "decoders/ops/loops.h"
 #include "decoders/ops/picture.h"
 #include "decoders/ops/run.h"
@@ -169,12 +171,57 @@ static void steady_state_allocates_nothing(void **state)
     hr_picture_destroy(picture);
 }
 
+/* A mask of two names goes where the picture goes, and holds no third one. */
+static void masks_move_and_do_not_change(void **state)
+{
+    enum { W = 90, H = 70 };
+    static uint8_t in[H][W + 64], out[32 * 32];
+    struct hr_picture *picture;
+    struct hr_error err;
+    long found = 0, outside = 0;
+
+    (void)state;
+    for (int y = 0; y < H; y++)
+        memset(in[y], y < H / 2 ? 7 : 200, sizeof(in[y]));
+    assert_int_equal(init_names(NAMES("random_resized_crop", "color_jitter", "rand_augment", "rotate", "invert",
+                                      "center_crop", "hflip", "erasing"), &err), 0);
+    assert_int_equal(hr_picture_create(&picture), 0);
+    hr_picture_only_geometry(picture, true);
+    for (uint64_t i = 0; i < 50; i++) {
+        struct hr_draw_key key = {.seed = 2, .position = i};
+        struct hr_image_plan plan = {.orientation = 1};
+        struct hr_image_target target = {.dst = out, .dtype = HR_DTYPE_U8, .channels = 1};
+        struct hr_image_region region;
+        struct hr_geometry g;
+        assert_int_equal(hr_op_chain_plan(&chain, &key, W, H, &plan, &err), 0);
+        assert_int_equal(hr_op_chain_geometry(&chain, &key, W, H, &g, &err), 0);
+        assert_int_equal(hr_picture_begin(picture, &chain, &plan, &target, W, H, 1, &region, &err), 0);
+        for (uint32_t y = 0; y < region.h && hr_picture_push(picture, &in[region.y + y][region.x]); y++)
+            ;
+        assert_int_equal(hr_picture_end(picture, &err), 0);
+        for (int k = 0; k < 32 * 32; k++) {
+            double from[2];
+            hr_map_point(&g.to_source, k % 32 + 0.5, k / 32 + 0.5, from);
+            assert_true(out[k] == 0 || out[k] == 7 || out[k] == 200);
+            outside += out[k] == 0;
+            /* three nearest steps may each be half a pixel off, of up to 3 of the source */
+            if (out[k] == 0 || fabs(from[1] - H / 2) < 5)
+                continue;
+            assert_int_equal(out[k], from[1] < H / 2 ? 7 : 200);
+            found++;
+        }
+    }
+    assert_true(found > 20000 && outside > 100);
+    hr_picture_destroy(picture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cpu_level_gives_the_same_bytes),
         cmocka_unit_test(stages_are_as_few_as_can_be),
         cmocka_unit_test(steady_state_allocates_nothing),
+        cmocka_unit_test(masks_move_and_do_not_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
