@@ -51,8 +51,8 @@ static inline uint8_t round_byte(float v)
 }
 
 /* Rows as wide as they are, so that sums do not wait for those before them. */
-static inline void blur_rows_rest(float *acc, const uint8_t *const *up, const uint8_t *const *down, const float *weights,
-                           int reach, size_t at, size_t bytes)
+static inline void blur_rows_rest(float *acc, const uint8_t *const *up, const uint8_t *const *down,
+                                  const float *weights, int reach, size_t at, size_t bytes)
 {
     for (size_t i = at; i < bytes; i++)
         acc[i] = weights[0] * (float)up[0][i];
