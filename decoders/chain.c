@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "decoders/chain_media.h"
+#include "decoders/repacked.h"
 
 static const struct hr_chain_media *media_of(enum hr_field_type type)
 {
@@ -78,8 +79,30 @@ int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, ui
 
     memset(plan, 0, sizeof(*plan));
     plan->facts = *facts;
-    plan->read_bytes = value_bytes;
+    plan->read_bytes = plan->value_bytes = value_bytes;
     return chain->media->plan(chain, &key, value_bytes, plan, err);
+}
+
+void hr_chain_plan_parts(const struct hr_chain *chain, unsigned encoding, const uint8_t *seek,
+                         uint32_t seek_bytes, struct hr_sample_plan *plan)
+{
+    if (chain->media->plan_parts)
+        chain->media->plan_parts(chain, encoding, seek, seek_bytes, plan);
+}
+
+void hr_chain_parts(const struct hr_chain *chain, const struct hr_sample_plan *plan,
+                    struct hr_chain_parts *parts)
+{
+    parts->count = 0;
+    parts->bytes = plan->read_bytes;
+    if (plan->seek)
+        hr_repacked_parts(plan, parts);
+}
+
+int hr_chain_check_parts(const struct hr_chain *chain, const struct hr_sample_plan *plan,
+                         const uint8_t *value, size_t bytes, struct hr_error *err)
+{
+    return plan->seek ? hr_repacked_check(plan, value, bytes, err) : 0;
 }
 
 int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)

@@ -63,7 +63,12 @@ struct hr_draw_key {
 struct hr_sample_plan {
     uint64_t shape[HR_CHAIN_MAX_OUTPUTS][4]; /* actual shape of each output, leading dims axes */
     uint64_t bytes[HR_CHAIN_MAX_OUTPUTS];
-    uint64_t read_off, read_bytes; /* the part of the value that is needed; the whole for now */
+    uint64_t read_off, read_bytes; /* the part of the value that is needed */
+    uint64_t value_bytes;
+    /* Not NULL: only the parts of hr_chain_parts() are needed, which this table tells; it lives as
+     * long as the dataset. read_bytes is their sum. */
+    const uint8_t *seek;
+    uint32_t seek_bytes;
     struct hr_facts facts;
     union {
         struct hr_image_plan {
@@ -113,11 +118,32 @@ int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, ui
                   uint64_t seed, uint64_t epoch, uint64_t position, uint32_t stream,
                   struct hr_sample_plan *plan, struct hr_error *err) HR_MUST_CHECK;
 
+/* Parts of a value, in order and apart; offsets and sizes are multiples of HR_CHAIN_PART_ALIGN, but for
+ * the end of the value. They are read one behind the other into one buffer. */
+enum { HR_CHAIN_MAX_PARTS = 32, HR_CHAIN_PART_ALIGN = 4096 };
+struct hr_chain_parts {
+    uint32_t count; /* 0: the whole value */
+    uint64_t bytes; /* of all parts */
+    struct {
+        uint64_t off, bytes;
+    } part[HR_CHAIN_MAX_PARTS];
+};
+
+/* After hr_chain_plan, for a value with a seek table: decides by what it would cost whether the sample
+ * is read in parts (docs/images.md), and says so in the plan. Pure, like hr_chain_parts. */
+void hr_chain_plan_parts(const struct hr_chain *chain, unsigned encoding, const uint8_t *seek,
+                         uint32_t seek_bytes, struct hr_sample_plan *plan);
+void hr_chain_parts(const struct hr_chain *chain, const struct hr_sample_plan *plan,
+                    struct hr_chain_parts *parts);
+/* The checksums of a value's parts, as far as they are needed. 0, HR_E_CHECKSUM or HR_E_DECODE. */
+int hr_chain_check_parts(const struct hr_chain *chain, const struct hr_sample_plan *plan,
+                         const uint8_t *value, size_t bytes, struct hr_error *err) HR_MUST_CHECK;
+
 int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)
     HR_MUST_CHECK;
 void hr_context_destroy(struct hr_context *context); /* NULL is fine */
 
-/* value: the stored bytes [read_off, read_off + read_bytes) of the value, checked already; readable
+/* value: the stored bytes [read_off, read_off + read_bytes) of the value, or its parts, checked already; readable
  * HR_CHAIN_PADDING bytes past their end. dst[i]: room for plan->bytes[i], 64-byte aligned only for
  * the main output of non-ragged fields. On failure the contents of dst are undefined.
  * encoding: enum hr_encoding. Returns 0 or a sample-scope error. */

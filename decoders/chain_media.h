@@ -31,6 +31,9 @@ struct hr_chain_media {
     /* plan arrives zeroed, with facts set and read_bytes = value_bytes. */
     int (*plan)(const struct hr_chain *chain, const struct hr_draw_key *key, uint64_t value_bytes,
                 struct hr_sample_plan *plan, struct hr_error *err);
+    /* Sets plan->seek and read_bytes where reading in parts pays; NULL: never. */
+    void (*plan_parts)(const struct hr_chain *chain, unsigned encoding, const uint8_t *seek,
+                       uint32_t seek_bytes, struct hr_sample_plan *plan);
     int (*context_create)(const struct hr_chain *chain, struct hr_context **out,
                           struct hr_error *err);
     void (*context_destroy)(struct hr_context *context);

@@ -26,6 +26,7 @@ enum hr_decoder_ability {
 struct hr_image_request {
     const uint8_t *bytes;
     size_t count;
+    const struct hr_rjpeg_view *view; /* of a repacked value that was read in parts; else NULL */
     uint32_t picture_w, picture_h; /* as planned; a picture that differs is HR_E_DECODE */
     /* Decode at 1/shrink: 1, or with HR_DECODER_SCALED 2, 4, 8. The picture is then
      * ceil(picture_w / shrink) x ceil(picture_h / shrink). */

@@ -11,6 +11,7 @@
 #include "decoders/output.h"
 #include "decoders/pixels.h"
 #include "decoders/raw_pixels.h"
+#include "decoders/repacked.h"
 #include "decoders/scratch.h"
 #include "decoders/sink.h"
 
@@ -226,6 +227,16 @@ static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *ke
                    "samples may have", w, h);
 }
 
+/* A profile lies in the bytes around the scan, so that pictures with one are read whole. */
+static void plan_parts(const struct hr_chain *base, unsigned encoding, const uint8_t *seek,
+                       uint32_t seek_bytes, struct hr_sample_plan *plan)
+{
+    const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
+
+    if (encoding == HR_ENCODING_REPACKED_JPEG && !chain->managed)
+        hr_repacked_plan_parts(seek, seek_bytes, plan);
+}
+
 static void context_destroy(struct hr_context *base)
 {
     struct image_context *context = HR_CONTAINER_OF(base, struct image_context, base);
@@ -278,7 +289,8 @@ static int choose(struct image_context *context, unsigned encoding, const uint8_
     int ret;
 
     if (encoding == HR_ENCODING_REPACKED_JPEG) {
-        *choice = (struct choice){"repacked jpeg", &hr_repacked_jpeg_decoder, HR_DECODER_REGION, NULL};
+        *choice = (struct choice){"repacked jpeg", &hr_repacked_jpeg_decoder,
+                                  HR_DECODER_REGION | HR_DECODER_SCALED, NULL};
         ret = make_state(context, choice->image, &context->repacked);
         choice->state = context->repacked;
     } else if (encoding == HR_ENCODING_RAW_PIXELS) {
@@ -399,6 +411,11 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
         .channels = target.channels, .push = push, .user = context->picture,
     };
+    struct hr_repacked_view view;
+    if (plan->seek) {
+        hr_repacked_view_parts(plan, value, value_bytes, &view);
+        request.view = &view.view;
+    }
     struct managed managed = {.context = context, .pixels = region.w, .channels = target.channels};
     if (chain->managed)
         ret = find_transform(context, &choice, &plan->facts, value, value_bytes, &managed, err);
@@ -423,6 +440,7 @@ const struct hr_chain_media hr_image_chain_media = {
     .create = create,
     .destroy = destroy,
     .plan = plan_sample,
+    .plan_parts = plan_parts,
     .context_create = context_create,
     .context_destroy = context_destroy,
     .decode = decode,

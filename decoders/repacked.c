@@ -7,6 +7,7 @@
 #include "decoders/jpeg_segments.h"
 #include "decoders/pixels.h"
 #include "decoders/png_write.h"
+#include "decoders/repacked.h"
 #include "decoders/rjpeg/rjpeg.h"
 #include "decoders/scratch.h"
 
@@ -69,12 +70,12 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
 {
     struct repacked *r = state;
     struct rows rows = {.request = q, .repacked = r, .more = true};
-    struct hr_rjpeg_view view = hr_rjpeg_view_whole(q->bytes, q->count);
-    struct hr_rjpeg_box box = {q->x, q->y, q->w, q->h};
+    struct hr_rjpeg_view view = q->view ? *q->view : hr_rjpeg_view_whole(q->bytes, q->count);
+    struct hr_rjpeg_box box = {q->x, q->y, q->w, q->h, q->shrink};
     struct hr_rjpeg_sink sink = {.row = push_row, .user = &rows, .channels = q->channels};
     struct hr_rjpeg_info info;
 
-    int ret = hr_rjpeg_info(q->bytes, q->count, &info, err);
+    int ret = hr_rjpeg_info(view.head, view.head_bytes, &info, err);
     if (ret < 0)
         return ret;
     if (info.width != q->picture_w || info.height != q->picture_h)

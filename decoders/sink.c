@@ -405,6 +405,28 @@ static void pack_strides(struct hr_image_target *t, const struct hr_image_plan *
         t->plane_stride = t->row_stride * (uint64_t)p->out_h;
 }
 
+bool hr_image_needs(const struct hr_image_plan *plan, uint32_t picture_w, uint32_t picture_h, uint32_t shrink,
+                    struct hr_image_region *region)
+{
+    bool swapped = plan->orientation >= 5;
+    int64_t w = swapped ? picture_h : picture_w, h = swapped ? picture_w : picture_h;
+    struct geometry g;
+    struct rect inner;
+
+    plan_geometry(plan, w, h, &g);
+    if (!plan_is_sane(plan, &g, shrink) || !cut_window(&g, &inner))
+        return false;
+    turn_back(&g, plan->orientation, w, h);
+    if (shrink > 1)
+        shrink_box(&g.box, shrink);
+    else
+        narrow_unresized(&g);
+    if (!clip(&g.box, (picture_w + shrink - 1) / shrink, (picture_h + shrink - 1) / shrink))
+        return false;
+    *region = (struct hr_image_region){(uint32_t)g.box.x, (uint32_t)g.box.y, (uint32_t)g.box.w, (uint32_t)g.box.h};
+    return true;
+}
+
 static int begin(struct hr_image_sink *s, uint32_t picture_w, uint32_t picture_h, uint32_t shrink,
                  struct hr_image_region *region)
 {

@@ -32,6 +32,11 @@ void hr_image_sink_destroy(struct hr_image_sink *sink); /* NULL is fine */
  * box reaches outside the picture. */
 uint32_t hr_image_shrink(const struct hr_image_plan *plan, uint32_t picture_w, uint32_t picture_h);
 
+/* The part of the stored picture at 1/shrink that the plan's result can depend on: what
+ * hr_image_sink_begin asks for lies in it. False: nothing of the picture, or no sane plan. */
+bool hr_image_needs(const struct hr_image_plan *plan, uint32_t picture_w, uint32_t picture_h, uint32_t shrink,
+                    struct hr_image_region *region);
+
 /* picture_w, picture_h: the stored picture at full size. 0, HR_E_NOMEM, or HR_E_DECODE for a plan
  * that does not fit the picture. */
 int hr_image_sink_begin(struct hr_image_sink *sink, const struct hr_image_plan *plan,

@@ -17,23 +17,6 @@ enum {
     BUF_ENTRIES = 4096,
 };
 
-static const uint64_t arena_default_bytes = UINT64_C(64) << 20;
-static const uint64_t arena_small_bytes = UINT64_C(8) << 20;
-
-/* Enough for the largest record twice (the ring cannot use its end), and for a few hundred usual
- * ones; small datasets do not need the full size. */
-static uint64_t choose_arena(const struct hr_engine *e)
-{
-    uint64_t least = 2 * e->plan->max_record_bytes + (UINT64_C(1) << 20);
-    uint64_t wanted = e->options.read_ahead_bytes;
-
-    if (!wanted) {
-        uint64_t mean = e->plan->sources.bytes / (e->plan->sources.record_count + 1);
-        wanted = hr_min_u64(hr_max_u64(mean * 512, arena_small_bytes), arena_default_bytes);
-    }
-    return hr_max_u64(wanted, least);
-}
-
 static int open_files(struct hr_engine *e, struct hr_error *err)
 {
     const struct hr_sources *sources = &e->plan->sources;
@@ -60,10 +43,12 @@ static int open_files(struct hr_engine *e, struct hr_error *err)
 static int make_buffers(struct hr_engine *e, struct hr_error *err)
 {
     uint32_t fields = e->plan->field_count;
+    uint64_t arena_bytes, room_bytes;
 
-    if (hr_iobufs_init(&e->bufs, choose_arena(e), BUF_ENTRIES) < 0)
+    hr_arena_sizes(e, &arena_bytes, &room_bytes);
+    if (hr_iobufs_init(&e->bufs, arena_bytes, room_bytes, BUF_ENTRIES) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory for %llu bytes of read-ahead",
-                       (unsigned long long)choose_arena(e));
+                       (unsigned long long)room_bytes);
     e->reads = hr_alloc_zero(READ_COUNT, sizeof(*e->reads));
     e->group.wants = hr_alloc_zero((size_t)HR_ENGINE_GROUP * fields, sizeof(*e->group.wants));
     e->group.ranges = hr_alloc_zero((size_t)HR_ENGINE_GROUP * fields, sizeof(*e->group.ranges));

@@ -1,5 +1,5 @@
 /* The engine's inside, shared by its own files only: engine.c (set-up, control calls), feeder.c (the
- * reader thread), reads.c, group.c, worker.c (the pool), stream.c. */
+ * reader thread), reads.c, group.c, parts.c, worker.c (the pool), stream.c. */
 #ifndef HR_PIPELINE_ENGINE_PARTS_H
 #define HR_PIPELINE_ENGINE_PARTS_H
 
@@ -26,6 +26,7 @@ struct hr_read {
     struct hr_iobuf *buf;         /* NULL = into the slot */
     struct hr_sample_field *fields; /* whose bytes these are, linked by next */
     uint32_t skip;                /* direct: bytes read before the span, for alignment */
+    uint32_t part_bytes;          /* a part of a value: its bytes; 0 = whole values */
     uint32_t tries;
     uint64_t due_ns, give_up_ns;  /* when to try again, when to stop trying */
     struct hr_read *next;
@@ -124,6 +125,15 @@ void hr_reads_sample_back(struct hr_engine *engine, struct hr_sample *sample);
 void hr_reads_sample_bad(struct hr_engine *engine, struct hr_sample *sample,
                          const struct hr_error *why);
 void hr_reads_retry(struct hr_engine *engine, struct hr_sample *sample); /* another record for it */
+
+/* arena.c: the ring of bytes in flight, and the memory for the largest record where that is more */
+void hr_arena_sizes(const struct hr_engine *engine, uint64_t *arena_bytes, uint64_t *room_bytes);
+
+/* parts.c, reader thread: values that are read in parts */
+uint64_t hr_parts_room(const struct hr_sample_want *want); /* of a buffer aligned to HR_CHAIN_PART_ALIGN */
+uint32_t hr_parts_count(const struct hr_sample *sample, uint32_t field); /* reads that it takes */
+void hr_parts_read(struct hr_engine *engine, struct hr_sample *sample, uint32_t field,
+                   const struct hr_sample_want *want);
 
 /* group.c, reader thread: plans and issues all that there is room for */
 void hr_group_feed(struct hr_engine *engine);

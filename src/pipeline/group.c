@@ -81,22 +81,22 @@ static void read_into_slot(struct hr_engine *e, struct hr_sample *s, uint32_t fi
     hr_reads_submit(e, r);
 }
 
-/* The ranges of count samples that go through buffers; direct gets the number of reads that go straight
- * into the slot. */
-static uint32_t collect_ranges(struct hr_engine *e, uint32_t first, uint32_t count, uint32_t *direct)
+/* The ranges of count samples that go through shared buffers; alone gets the number of reads that do not:
+ * straight into the slot, and parts of values. */
+static uint32_t collect_ranges(struct hr_engine *e, uint32_t first, uint32_t count, uint32_t *alone)
 {
     struct hr_group *g = &e->group;
     uint32_t fields = e->plan->field_count, n = 0;
     uint8_t *dst;
 
-    *direct = 0;
+    *alone = 0;
     for (uint32_t k = first; k < first + count; k++) {
         for (uint32_t f = 0; f < fields; f++) {
             const struct hr_sample_want *want = &g->wants[k * fields + f];
             if (want->bytes == 0)
                 continue;
-            if (hr_sample_direct(g->members[k], f, &dst)) {
-                (*direct)++;
+            if (want->in_parts || hr_sample_direct(g->members[k], f, &dst)) {
+                *alone += want->in_parts ? hr_parts_count(g->members[k], f) : 1;
                 continue;
             }
             g->ranges[n++] = (struct hr_io_range){.file = (int)want->shard,
@@ -108,10 +108,11 @@ static uint32_t collect_ranges(struct hr_engine *e, uint32_t first, uint32_t cou
     return n;
 }
 
-static bool spans_fit(struct hr_engine *e, uint32_t span_count, uint32_t direct_count)
+static bool spans_fit(struct hr_engine *e, uint32_t span_count, uint32_t alone_count,
+                      const struct hr_sample_want *wants, uint32_t sample_count)
 {
     struct hr_iobufs_probe probe;
-    uint32_t needed = span_count + direct_count;
+    uint32_t needed = span_count + alone_count;
     struct hr_read *r = e->free_reads;
 
     while (r && needed > 0) {
@@ -120,13 +121,17 @@ static bool spans_fit(struct hr_engine *e, uint32_t span_count, uint32_t direct_
     }
     if (needed > 0)
         return false;
-    hr_iobufs_probe_begin(&e->bufs, &probe);
+    hr_iobufs_probe_begin(&e->bufs, &probe, sample_count == 1);
     for (uint32_t i = 0; i < span_count; i++) {
         uint32_t align;
         uint64_t room = span_room(e, &e->group.spans[i], &align);
         if (!hr_iobufs_probe_add(&e->bufs, &probe, room, align))
             return false;
     }
+    for (uint32_t i = 0; i < sample_count * e->plan->field_count; i++)
+        if (wants[i].in_parts &&
+            !hr_iobufs_probe_add(&e->bufs, &probe, hr_parts_room(&wants[i]), HR_CHAIN_PART_ALIGN))
+            return false;
     return true;
 }
 
@@ -134,20 +139,22 @@ static bool spans_fit(struct hr_engine *e, uint32_t span_count, uint32_t direct_
 static bool issue(struct hr_engine *e, uint32_t count)
 {
     struct hr_group *g = &e->group;
-    uint32_t fields = e->plan->field_count, first = g->first, direct;
-    uint32_t range_count = collect_ranges(e, first, count, &direct);
+    uint32_t fields = e->plan->field_count, first = g->first, alone;
+    uint32_t range_count = collect_ranges(e, first, count, &alone);
     uint8_t *dst;
 
     uint32_t span_count =
         hr_io_coalesce(g->ranges, range_count, COALESCE_GAP, COALESCE_MAX, g->spans);
-    if (!spans_fit(e, span_count, direct))
+    if (!spans_fit(e, span_count, alone, &g->wants[first * fields], count))
         return false;
     for (uint32_t k = first; k < first + count; k++) {
         struct hr_sample *s = g->members[k];
         s->pending = 1; /* held while its reads are handed out: they may complete at once */
         s->io_error = 0;
-        for (uint32_t f = 0; f < fields; f++)
-            s->pending += g->wants[k * fields + f].bytes > 0;
+        for (uint32_t f = 0; f < fields; f++) {
+            const struct hr_sample_want *want = &g->wants[k * fields + f];
+            s->pending += want->in_parts ? hr_parts_count(s, f) : want->bytes > 0;
+        }
     }
     for (uint32_t i = 0; i < span_count; i++)
         read_span(e, g->batch, &g->spans[i], g->ranges);
@@ -155,7 +162,9 @@ static bool issue(struct hr_engine *e, uint32_t count)
         struct hr_sample *s = g->members[k];
         for (uint32_t f = 0; f < fields; f++) {
             const struct hr_sample_want *want = &g->wants[k * fields + f];
-            if (want->bytes && hr_sample_direct(s, f, &dst))
+            if (want->in_parts)
+                hr_parts_read(e, s, f, want);
+            else if (want->bytes && hr_sample_direct(s, f, &dst))
                 read_into_slot(e, s, f, want, dst);
         }
         if (--s->pending == 0)
@@ -185,11 +194,13 @@ static bool drain_group(struct hr_engine *e)
 /* ---- planning ---- */
 
 /* What lies in the page cache may be what was wrong: without it the bytes come from storage. */
-static HR_COLD void drop_cached(const struct hr_engine *e, const struct hr_sample_want *want)
+static HR_COLD void drop_cached(const struct hr_engine *e, const struct hr_sample *s,
+                                const struct hr_sample_want *want)
 {
     for (uint32_t f = 0; f < e->plan->field_count; f++)
         if (want[f].bytes)
-            posix_fadvise(e->files[want[f].shard].fd, (off_t)want[f].off, (off_t)want[f].bytes,
+            posix_fadvise(e->files[want[f].shard].fd, (off_t)want[f].off,
+                          (off_t)(want[f].in_parts ? s->fields[f].place.bytes : want[f].bytes),
                           POSIX_FADV_DONTNEED);
 }
 
@@ -215,7 +226,7 @@ static void plan_member(struct hr_engine *e, struct hr_sample *s)
         return;
     }
     if (HR_UNLIKELY(s->rereads > 0))
-        drop_cached(e, &g->wants[g->count * e->plan->field_count]);
+        drop_cached(e, s, &g->wants[g->count * e->plan->field_count]);
     g->members[g->count++] = s;
 }
 

@@ -6,11 +6,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint32_t entry_count)
+int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint64_t room_bytes,
+                   uint32_t entry_count)
 {
     *bufs = (struct hr_iobufs){.arena_bytes = hr_align_up(arena_bytes, 4096),
+                               .room_bytes = hr_align_up(hr_max_u64(arena_bytes, room_bytes), 4096),
                                .entry_count = entry_count};
-    void *arena = mmap(NULL, bufs->arena_bytes, PROT_READ | PROT_WRITE,
+    void *arena = mmap(NULL, bufs->room_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bufs->arena = arena == MAP_FAILED ? NULL : arena;
     bufs->entries = hr_alloc_zero(entry_count, sizeof(*bufs->entries));
@@ -18,14 +20,14 @@ int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint32_t entry_
         hr_iobufs_finish(bufs);
         return HR_E_NOMEM;
     }
-    madvise(bufs->arena, bufs->arena_bytes, MADV_HUGEPAGE);
+    madvise(bufs->arena, bufs->room_bytes, MADV_HUGEPAGE);
     return 0;
 }
 
 void hr_iobufs_finish(struct hr_iobufs *bufs)
 {
     if (bufs->arena)
-        munmap(bufs->arena, bufs->arena_bytes);
+        munmap(bufs->arena, bufs->room_bytes);
     hr_free(bufs->entries);
     *bufs = (struct hr_iobufs){0};
 }
@@ -48,18 +50,27 @@ static uint64_t place(const struct hr_iobufs *bufs, uint64_t head, uint64_t byte
     uint64_t start = hr_align_up(head, align);
     uint64_t in_arena = start % bufs->arena_bytes;
 
+    if (bufs->stretched)
+        return start;
     if (in_arena + bytes > bufs->arena_bytes)
         start += bufs->arena_bytes - in_arena;
     return start;
 }
 
-void hr_iobufs_probe_begin(struct hr_iobufs *bufs, struct hr_iobufs_probe *probe)
+/* Bytes that may be in use from the tail on. */
+static uint64_t limit(const struct hr_iobufs *bufs)
+{
+    return bufs->stretched ? bufs->room_bytes : bufs->arena_bytes;
+}
+
+void hr_iobufs_probe_begin(struct hr_iobufs *bufs, struct hr_iobufs_probe *probe, bool single)
 {
     hr_iobufs_reclaim(bufs);
     /* An empty ring starts over at the arena's beginning, so that a buffer of up to the whole arena
      * always fits in the end. */
     if (hr_iobufs_empty(bufs))
         bufs->head = bufs->tail = 0;
+    bufs->stretched = single && hr_iobufs_empty(bufs);
     probe->head = bufs->head;
     probe->entries = bufs->last - bufs->first;
 }
@@ -69,7 +80,7 @@ bool hr_iobufs_probe_add(const struct hr_iobufs *bufs, struct hr_iobufs_probe *p
 {
     uint64_t start = place(bufs, probe->head, bytes, align);
 
-    if (start + bytes - bufs->tail > bufs->arena_bytes || probe->entries == bufs->entry_count)
+    if (start + bytes - bufs->tail > limit(bufs) || probe->entries == bufs->entry_count)
         return false;
     probe->head = start + bytes;
     probe->entries++;
@@ -82,13 +93,13 @@ struct hr_iobuf *hr_iobufs_take(struct hr_iobufs *bufs, uint64_t bytes, uint32_t
     uint64_t start = place(bufs, bufs->head, bytes, align);
 
     HR_ASSERT(align <= 4096);
-    if (start + bytes - bufs->tail > bufs->arena_bytes ||
+    if (start + bytes - bufs->tail > limit(bufs) ||
         bufs->last - bufs->first == bufs->entry_count)
         return NULL;
     struct hr_iobuf *buf = &bufs->entries[bufs->last++ % bufs->entry_count];
     buf->start = start;
     buf->end = start + bytes;
-    buf->data = bufs->arena + start % bufs->arena_bytes;
+    buf->data = bufs->arena + (bufs->stretched ? start : start % bufs->arena_bytes);
     atomic_store_explicit(&buf->refs, refs, memory_order_relaxed);
     bufs->head = buf->end;
     bufs->peak_bytes = hr_max_u64(bufs->peak_bytes, bufs->head - bufs->tail);

@@ -16,7 +16,9 @@ struct hr_iobuf {
 
 struct hr_iobufs {
     uint8_t *arena;
-    uint64_t arena_bytes;
+    uint64_t arena_bytes;     /* of the ring */
+    uint64_t room_bytes;      /* of the memory: what is behind the ring serves rare, larger records */
+    bool stretched;           /* the last probe may use all of it */
     struct hr_iobuf *entries; /* FIFO ring of entry_count */
     uint32_t entry_count;
     uint32_t first, last;     /* endless counts */
@@ -24,15 +26,19 @@ struct hr_iobufs {
     uint64_t peak_bytes;
 };
 
-int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint32_t entry_count) HR_MUST_CHECK;
+/* room_bytes: what the largest record takes, also where that is more than the ring. Memory behind the
+ * ring is not touched before such a record comes. */
+int hr_iobufs_init(struct hr_iobufs *bufs, uint64_t arena_bytes, uint64_t room_bytes,
+                   uint32_t entry_count) HR_MUST_CHECK;
 void hr_iobufs_finish(struct hr_iobufs *bufs);
 
-/* Would these buffers fit one after the other right now? sizes include padding. */
+/* Would these buffers fit one after the other right now? sizes include padding. single: they are all
+ * that one record needs, and an empty ring may be exceeded for it. */
 struct hr_iobufs_probe {
     uint64_t head;
     uint32_t entries;
 };
-void hr_iobufs_probe_begin(struct hr_iobufs *bufs, struct hr_iobufs_probe *probe);
+void hr_iobufs_probe_begin(struct hr_iobufs *bufs, struct hr_iobufs_probe *probe, bool single);
 bool hr_iobufs_probe_add(const struct hr_iobufs *bufs, struct hr_iobufs_probe *probe,
                          uint64_t bytes, uint32_t align);
 

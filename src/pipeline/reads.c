@@ -180,9 +180,9 @@ void hr_reads_done(struct hr_engine *e, struct hr_read *r)
     while (sf) {
         struct hr_sample_field *next = sf->next;
         struct hr_sample *s = sf->sample;
+        uint64_t needed = r->part_bytes ? r->part_bytes : (uint64_t)r->skip + sf->delta + sf->want_bytes;
         if (r->request.result < 0 &&
-            (r->request.result != HR_E_TRUNCATED ||
-             (uint64_t)r->skip + sf->delta + sf->want_bytes > r->request.done_bytes))
+            (r->request.result != HR_E_TRUNCATED || needed > r->request.done_bytes))
             s->io_error = HR_E_TRUNCATED;
         sf->bytes = r->buf ? r->buf->data + r->skip + sf->delta : (uint8_t *)r->request.dst;
         if (--s->pending == 0)

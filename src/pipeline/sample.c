@@ -52,7 +52,17 @@ static int plan_chain(struct hr_sample *s, const struct hr_plan_field *f,
                             s->place.position, (uint32_t)f->plan_idx, &s->plans[f->plan_idx], err);
     if (ret < 0)
         name_place(s, f, sf, err);
+    else if (sf->place.seek && sf->place.codec == HR_CODEC_NONE)
+        hr_chain_plan_parts(f->chain, sf->place.encoding, sf->place.seek, sf->place.seek_bytes,
+                            &s->plans[f->plan_idx]);
     return ret;
+}
+
+void hr_sample_parts(const struct hr_sample *s, uint32_t field, struct hr_chain_parts *parts)
+{
+    const struct hr_plan_field *f = &s->batch->plan->fields[field];
+
+    hr_chain_parts(f->chain, &s->plans[f->plan_idx], parts);
 }
 
 /* Most bytes that this sample can put into a ragged output. */
@@ -120,6 +130,7 @@ static int want_bytes(const struct hr_sample *s, const struct hr_plan_field *f,
         const struct hr_sample_plan *sp = &s->plans[f->plan_idx];
         want->off = p->off + sp->read_off;
         want->bytes = sp->read_bytes;
+        want->in_parts = sp->seek != NULL;
     } else {
         want->off = p->off;
         want->bytes = p->bytes;
@@ -150,7 +161,7 @@ int hr_sample_plan_record(struct hr_sample *s, struct hr_sample_want *want, stru
         sf->direct = false;
         sf->want_bytes = 0;
         sf->place.present = false;
-        want[i].bytes = 0;
+        want[i] = (struct hr_sample_want){0};
         if (has_payload(f) && schema_idx_of(s, f) >= 0) {
             hr_dataset_locate(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &sf->place);
             sf->place.shard += plan->sources.items[s->place.source].first_file;
@@ -297,13 +308,31 @@ static int unpack_block(struct hr_finisher *w, const struct hr_sample_field *sf,
     return 0;
 }
 
-static int check_value(struct hr_finisher *w, const struct hr_sample_field *sf,
-                       const uint8_t *value, uint64_t bytes, struct hr_error *err)
+/* Parts of a value have checksums of their own. */
+static int check_parts(struct hr_finisher *w, const struct hr_sample_field *sf,
+                       const struct hr_plan_field *f, const uint8_t *value, uint64_t bytes,
+                       struct hr_error *err)
 {
-    /* A part of a value cannot be checked by the checksum of the whole; whoever plans parts checks
-     * them by other means. */
-    if (w->no_checksum || bytes != sf->place.bytes)
+    if (f->route != HR_ROUTE_CHAIN)
         return 0;
+    uint64_t t0 = w->timed ? hr_clock_ns() : 0;
+    int ret = hr_chain_check_parts(f->chain, &sf->sample->plans[f->plan_idx], value, bytes, err);
+    if (w->timed)
+        w->times.checksum_ns += hr_clock_ns() - t0;
+    w->times.checksum_bytes += bytes;
+    if (ret == HR_E_CHECKSUM)
+        note_damage(sf, hr_checksum(value, bytes));
+    return ret;
+}
+
+static int check_value(struct hr_finisher *w, const struct hr_sample_field *sf,
+                       const struct hr_plan_field *f, const uint8_t *value, uint64_t bytes,
+                       struct hr_error *err)
+{
+    if (w->no_checksum)
+        return 0;
+    if (bytes != sf->place.bytes)
+        return check_parts(w, sf, f, value, bytes, err);
     uint64_t t0 = w->timed ? hr_clock_ns() : 0;
     uint32_t sum = hr_checksum(value, bytes);
     if (w->timed)
@@ -448,7 +477,7 @@ static int finish_payload(struct hr_finisher *w, struct hr_sample *s, const stru
         ret = unpack_block(w, sf, &value, err);
     }
     if (ret == 0)
-        ret = check_value(w, sf, value, bytes, err);
+        ret = check_value(w, sf, f, value, bytes, err);
     if (ret == 0 && f->route == HR_ROUTE_CHAIN)
         ret = finish_chain(w, s, f, sf, value, bytes, err);
     else if (ret == 0)

@@ -9,6 +9,7 @@
 struct hr_sample_want {
     uint32_t shard;
     uint64_t off, bytes; /* bytes 0 = nothing to read */
+    bool in_parts;       /* of the value at off, the parts of hr_chain_parts: `bytes` in all */
 };
 
 /* Plans sample->record: locates values, draws parameters, takes rooms (attempt 0) or keeps them
@@ -16,6 +17,9 @@ struct hr_sample_want {
  * sample-scope error that makes the record bad before anything is read. */
 int hr_sample_plan_record(struct hr_sample *sample, struct hr_sample_want *want,
                           struct hr_error *err) HR_MUST_CHECK;
+
+/* The parts of a field that is wanted in parts. */
+void hr_sample_parts(const struct hr_sample *sample, uint32_t field, struct hr_chain_parts *parts);
 
 /* True when the field's bytes can be read into the slot itself; dst is where. */
 bool hr_sample_direct(const struct hr_sample *sample, uint32_t field, uint8_t **dst);
