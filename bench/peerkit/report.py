@@ -46,7 +46,7 @@ def table(data, cores):
              "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for name, s in rows:
         entry = data["entries"][name]
-        title = f"**{entry['title']}**" if name.startswith("headrace") else entry["title"] + (" †" if entry["easier"] else "")
+        title = (f"**{entry['title']}**" if name.startswith("headrace") else entry["title"]) + (" †" if entry["easier"] else "")
         ratio = (f"{median(s['ratios']):.2f}", f"{min(s['ratios']):.2f} .. {max(s['ratios']):.2f}") if s["ratios"] else ("", "")
         lines.append(f"| {title} | {s['rate']:,.0f} | {ratio[0]} | {ratio[1]} | {s['cpu']:,.0f} | {s['held']:,.0f} | {s['peak']:,.0f} | "
                      f"{s['start']:.2f} |")
@@ -64,7 +64,7 @@ def entries_table(data):
     lines = ["| loader | what it is given | kB a picture | first batch | versions |", "|---|---|---:|---|---|"]
     for entry in data["entries"].values():
         if not entry["failure"]:
-            versions = ", ".join(f"{k} {v}" for k, v in entry["versions"].items())
+            versions = ", ".join(f"{k} {v}" for k, v in entry["versions"].items()) or f"headrace {data['headrace']}"
             title = entry["title"] + (" †" if entry["easier"] else "")
             lines.append(f"| {title} | {entry['given']} | {entry['kb']:.0f} | {output(entry['first'])} | {versions} |")
     return lines

@@ -3,7 +3,7 @@ import pathlib
 import subprocess
 
 VENV = "plain"
-PACKAGES = ["numpy"]
+PACKAGES = []
 REPACKED = "`headrace pack`; region decode, triangular filter with antialias; "
 KEPT = "`headrace pack --jpeg=keep`: the original bytes; region decode, triangular filter with antialias; "
 MODES = {
@@ -15,8 +15,11 @@ MODES = {
     "keep": {"title": "Headrace, files as they are", "dataset": "keep", "level": "", "given": KEPT + "C consumer"},
     "keep-python": {"max_cores": 1, "title": "Headrace, files as they are, Python", "dataset": "keep", "level": "", "consumer": "python",
                     "given": KEPT + "Python consumer"},
+    "raw256": {"title": "Headrace, raw 256 px", "dataset": "raw256", "level": "", "easier": True,
+               "given": "`headrace pack --store raw --max-side 256`: no decoding, and less to see; C consumer"},
 }
 DEPTH = 4
+PACK = {"repack": ["--jpeg=repack"], "keep": ["--jpeg=keep"], "raw256": ["--store", "raw", "--max-side", "256"]}
 
 
 def needs(mode):
@@ -68,7 +71,7 @@ def prepare(job):
     source.mkdir()
     for i, path in enumerate(job.files):
         (source / f"{i:07d}.jpg").symlink_to(path)
-    subprocess.run([job.binary, "pack", source, job.dataset + "/data", "-q", f"--jpeg={job.mode.dataset}"], check=True)
+    subprocess.run([job.binary, "pack", source, job.dataset + "/data", "-q", *PACK[job.mode.dataset]], check=True)
 
 
 def batches(job):
