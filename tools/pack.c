@@ -203,8 +203,8 @@ static int take(void *user, const char *key, const struct hr_pack_record *record
         tally->packed += record != NULL;
         tally->rejected += record == NULL;
         tally->renamed += record ? record->renamed : 0;
-        tally->repacked += record ? record->repacked : 0;
-        tally->kept += record ? record->kept : 0;
+        if (record)
+            hr_jpeg_counts_add(&tally->jpeg, &record->jpeg);
         tally->resized += record ? record->resized : 0;
         tally->unresized += record ? record->unresized : 0;
         tally->raw += record ? record->raw : 0;
@@ -248,6 +248,40 @@ static const struct hr_schema *schema_of(const struct pack *p)
     return p->append ? &p->append->schema : &p->source->schema;
 }
 
+static void add_jpeg_json(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
+{
+    hr_json_uint(out, "jpeg_repacked", jpeg->repacked);
+    hr_json_uint(out, "jpeg_repacked_from_bytes", jpeg->file_bytes);
+    hr_json_uint(out, "jpeg_repacked_to_bytes", jpeg->stored_bytes);
+    hr_json_uint(out, "jpeg_kept", hr_jpeg_counts_kept(jpeg));
+    hr_json_open(out, "jpeg_kept_because", '{');
+    for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
+        hr_json_uint(out, hr_rjpeg_refusal_name(i), jpeg->kept[i]);
+    hr_json_close(out, '}');
+}
+
+/* "617 JPEG pictures repacked (52.9 MB -> 57.1 MB, 1.079x), 23 kept as they are (21 progressive, 2 cmyk)" */
+static void add_jpeg_text(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
+{
+    uint64_t kept = hr_jpeg_counts_kept(jpeg);
+    const char *between = " (";
+    char a[32], b[32];
+
+    if (!jpeg->repacked && !kept)
+        return;
+    hr_buf_addf(out, "%s JPEG pictures repacked", hr_cli_format_count(jpeg->repacked, a));
+    if (jpeg->repacked)
+        hr_buf_addf(out, " (%s -> %s, %.3fx)", hr_cli_format_bytes(jpeg->file_bytes, a),
+                    hr_cli_format_bytes(jpeg->stored_bytes, b), (double)jpeg->stored_bytes / (double)jpeg->file_bytes);
+    hr_buf_addf(out, ", %s kept as %s", hr_cli_format_count(kept, a), kept == 1 ? "it is" : "they are");
+    for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
+        if (jpeg->kept[i]) {
+            hr_buf_addf(out, "%s%s %s", between, hr_cli_format_count(jpeg->kept[i], a), hr_rjpeg_refusal_name(i));
+            between = ", ";
+        }
+    hr_buf_add_str(out, kept ? ")\n" : "\n");
+}
+
 static int report_json(const struct pack *p, double seconds)
 {
     const struct hr_tally *t = &p->output.tally;
@@ -260,8 +294,7 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "found", t->found);
     hr_json_uint(&out, "left_out", p->source->left_out);
     hr_json_uint(&out, "renamed", t->renamed);
-    hr_json_uint(&out, "jpeg_repacked", t->repacked);
-    hr_json_uint(&out, "jpeg_kept", t->kept);
+    add_jpeg_json(&out, &t->jpeg);
     hr_json_uint(&out, "resized", t->resized);
     hr_json_uint(&out, "not_resized", t->unresized);
     hr_json_uint(&out, "raw", t->raw);
@@ -306,9 +339,7 @@ static int report_text(const struct pack *p, double seconds)
                     hr_cli_format_count((uint64_t)((double)p->done / seconds), a),
                     hr_cli_format_bytes((uint64_t)((double)p->bytes / seconds), b));
     hr_buf_add_str(&out, "\n");
-    if (t->repacked || t->kept)
-        hr_buf_addf(&out, "%s JPEG pictures repacked, %s kept as they are\n",
-                    hr_cli_format_count(t->repacked, a), hr_cli_format_count(t->kept, b));
+    add_jpeg_text(&out, &t->jpeg);
     if (t->resized)
         hr_buf_addf(&out, "%s pictures made smaller\n", hr_cli_format_count(t->resized, a));
     if (t->unresized)

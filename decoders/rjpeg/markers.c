@@ -63,6 +63,8 @@ static int read_frame(struct reader *r)
         return hr_fail(r->err, HR_E_FORMAT, "a JPEG of %d bits a sample is not repacked", r->p[0]);
     m->height = (uint32_t)r->p[1] << 8 | r->p[2];
     m->width = (uint32_t)r->p[3] << 8 | r->p[4];
+    if (r->p[5] == 4)
+        m->refusal = HR_RJPEG_CMYK;
     if (r->p[5] != 1 && r->p[5] != 3)
         return hr_fail(r->err, HR_E_FORMAT, "a JPEG of %d components is not repacked", r->p[5]);
     if (r->bytes != 6 + 3u * r->p[5] || !m->width)
@@ -136,8 +138,10 @@ static int read_segment(struct reader *r, uint8_t marker)
         return read_restart_interval(r);
     if (marker == SOS)
         return read_scan(r);
-    if (marker == SOF2)
+    if (marker == SOF2) {
+        r->out->refusal = HR_RJPEG_PROGRESSIVE;
         return hr_fail(r->err, HR_E_FORMAT, "a progressive JPEG is not repacked yet");
+    }
     if (marker >= SOF0 && marker <= SOF15 && marker != JPG)
         return hr_fail(r->err, HR_E_FORMAT, "a JPEG of coding process %02x is not repacked", marker);
     if (marker == EOI)
@@ -157,6 +161,7 @@ int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *marker
     size_t at = 2;
 
     memset(markers, 0, sizeof(*markers));
+    markers->refusal = HR_RJPEG_OTHER;
     if (bytes < 4 || jpeg[0] != 0xff || jpeg[1] != SOI)
         return hr_fail(err, HR_E_FORMAT, "not a JPEG");
     for (;;) {
@@ -183,4 +188,20 @@ int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *marker
             return 0;
         }
     }
+}
+
+enum hr_rjpeg_refusal hr_rjpeg_refusal(const uint8_t *jpeg, size_t bytes, int code)
+{
+    struct rj_markers markers;
+
+    if (code == HR_E_DECODE || code == HR_E_TRUNCATED)
+        return HR_RJPEG_DAMAGED;
+    return rj_read_markers(jpeg, bytes, &markers, NULL) == HR_E_FORMAT ? markers.refusal : HR_RJPEG_OTHER;
+}
+
+const char *hr_rjpeg_refusal_name(enum hr_rjpeg_refusal refusal)
+{
+    static const char *const names[HR_RJPEG_REFUSALS] = {"progressive", "cmyk", "damaged", "other"};
+
+    return names[refusal];
 }

@@ -2,7 +2,7 @@
 #ifndef HR_DECODERS_RJPEG_MARKERS_H
 #define HR_DECODERS_RJPEG_MARKERS_H
 
-#include "base/err.h"
+#include "rjpeg/rjpeg.h"
 
 struct rj_huffman {
     bool present;
@@ -18,6 +18,7 @@ struct rj_markers {
     } component[3];        /* in the frame's order */
     uint8_t scan_order[3]; /* scan position -> component */
     struct rj_huffman dc[4], ac[4];
+    enum hr_rjpeg_refusal refusal; /* where it was HR_E_FORMAT */
 };
 
 /* Reads the markers of a baseline or extended sequential file with one scan. HR_E_FORMAT: sound but

@@ -79,6 +79,19 @@ struct hr_rjpeg_range {
 int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struct hr_buf *seek,
                     struct hr_error *err) HR_MUST_CHECK;
 
+/* Why a file was not repacked. */
+enum hr_rjpeg_refusal {
+    HR_RJPEG_PROGRESSIVE,
+    HR_RJPEG_CMYK, /* four components */
+    HR_RJPEG_DAMAGED,
+    HR_RJPEG_OTHER, /* several scans, 12 bits, arithmetic coding, … */
+    HR_RJPEG_REFUSALS,
+};
+
+/* Of a file that hr_rjpeg_encode() refused with this code. */
+enum hr_rjpeg_refusal hr_rjpeg_refusal(const uint8_t *jpeg, size_t bytes, int code);
+const char *hr_rjpeg_refusal_name(enum hr_rjpeg_refusal refusal);
+
 /* Gives back the original file. jpeg is reset first. 0 or HR_E_DECODE, HR_E_TRUNCATED, HR_E_NOMEM. */
 int hr_rjpeg_restore(const uint8_t *packed, size_t bytes, struct hr_buf *jpeg,
                      struct hr_error *err) HR_MUST_CHECK;

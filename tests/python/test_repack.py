@@ -58,6 +58,10 @@ def test_most_photographs_are_repacked(datasets):
     report = datasets["repack"]
     assert report["jpeg_repacked"] >= 0.8 * report["records"]
     assert report["jpeg_repacked"] + report["jpeg_kept"] == report["records"]
+    why = report["jpeg_kept_because"]
+    assert sum(why.values()) == report["jpeg_kept"]
+    assert why["progressive"] > 0 and why["cmyk"] == 2 and why["damaged"] == why["other"] == 0
+    assert 1 < report["jpeg_repacked_to_bytes"] / report["jpeg_repacked_from_bytes"] <= 1.09
     assert datasets["keep"]["jpeg_repacked"] == 0
 
 
@@ -73,6 +77,25 @@ def test_pixels_are_those_of_the_files(datasets, ops, output):
     assert len(kept) == len(repacked) == datasets["keep"]["records"]
     for i, (a, b) in enumerate(zip(kept, repacked)):
         assert a.shape == b.shape and np.array_equal(a, b), f"record {i}"
+
+
+def test_counts_and_sizes_are_told(datasets, tmp_path):
+    report = datasets["repack"]
+    field = json.loads(run("inspect", report["path"], "--json"))["fields"]["image"]
+    assert field["repacked"] == report["jpeg_repacked"]
+    assert field["bytes"] - field["original_bytes"] == \
+        report["jpeg_repacked_to_bytes"] - report["jpeg_repacked_from_bytes"]
+    assert f"({field['repacked']} repacked, originals " in run("inspect", report["path"])
+
+    source = tmp_path / "source"
+    source.mkdir()
+    names = datasets["files"]
+    for i in (0, len(names) - 1):
+        (source / names[i].name).write_bytes(names[i].read_bytes())
+    whole = names[0].read_bytes()
+    (source / "cut.jpg").write_bytes(whole[:len(whole) // 2])
+    text = run("pack", source, tmp_path / "packed")
+    assert "2 JPEG pictures repacked (" in text and "x), 1 kept as it is (1 damaged)" in text
 
 
 def test_every_file_comes_back(datasets, tmp_path):

@@ -26,6 +26,8 @@ void hr_inspect_text_versions(struct hr_buf *out, const struct hr_inspected *wha
 /* Sizes, widths and heights, durations, tokens and classes over all records. */
 void hr_inspect_histograms(struct hr_buf *out, const struct hr_dataset *dataset);
 
+/* How many values of a field are stored repacked. */
+uint64_t hr_inspect_repacked(const struct hr_dataset *dataset, uint32_t field);
 void hr_inspect_double(struct hr_buf *out, double v);
 const char *hr_inspect_encoding_name(unsigned encoding);
 

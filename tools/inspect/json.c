@@ -21,6 +21,18 @@ const char *hr_inspect_encoding_name(unsigned encoding)
     }
 }
 
+uint64_t hr_inspect_repacked(const struct hr_dataset *d, uint32_t field)
+{
+    uint64_t count = 0;
+    struct hr_value_place p;
+
+    for (uint64_t r = 0; r < hr_dataset_record_count(d); r++) {
+        hr_dataset_locate(d, r, field, &p);
+        count += p.present && (p.encoding == HR_ENCODING_REPACKED_JPEG || p.encoding == HR_ENCODING_REPACKED_PNG);
+    }
+    return count;
+}
+
 static void uint_if(struct hr_buf *b, const char *key, uint64_t v)
 {
     if (v)
@@ -67,6 +79,8 @@ static void add_field(struct hr_buf *b, const struct hr_dataset *d, uint32_t i)
         hr_json_str(b, "codec", codec_names[f->codec]);
         hr_json_uint(b, "bytes", t.bytes);
         hr_json_uint(b, "original_bytes", t.original_bytes);
+        if (f->type == HR_FIELD_IMAGE)
+            hr_json_uint(b, "repacked", hr_inspect_repacked(d, i));
         hr_json_uint(b, "max_bytes", t.max_bytes);
         uint_if(b, "max_block_bytes", t.max_block_bytes);
         add_media_totals(b, &t);

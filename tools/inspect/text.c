@@ -80,8 +80,10 @@ static void add_fields(struct hr_buf *b, const struct hr_dataset *d)
                         hr_cli_format_bytes(t.bytes / t.present, mean), hr_cli_format_bytes(t.max_bytes, most));
             add_ranges(b, &t);
         }
-        if (t.original_bytes != t.bytes)
-            hr_buf_addf(b, "  (originals %s)", hr_cli_format_bytes(t.original_bytes, size));
+        uint64_t repacked = f->type == HR_FIELD_IMAGE ? hr_inspect_repacked(d, i) : 0;
+        if (repacked)
+            hr_buf_addf(b, "  (%s repacked, originals %s)", hr_cli_format_count(repacked, count),
+                        hr_cli_format_bytes(t.original_bytes, size));
         hr_buf_add_str(b, "\n");
     }
 }

@@ -151,6 +151,17 @@ static int grow(struct hr_journal *journal, struct hr_error *err)
     return 0;
 }
 
+static struct hr_jpeg_counts jpeg_of(struct json_object *object)
+{
+    struct hr_jpeg_counts jpeg = {.repacked = count_of(object, "repacked"),
+                                  .file_bytes = count_of(object, "jpeg_bytes"),
+                                  .stored_bytes = count_of(object, "repacked_bytes")};
+
+    for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
+        jpeg.kept[i] = count_of(object, hr_rjpeg_refusal_name(i));
+    return jpeg;
+}
+
 static int take_shard(struct hr_journal *journal, struct json_object *object, struct hr_error *err)
 {
     struct hr_journal_shard shard = {
@@ -160,8 +171,7 @@ static int take_shard(struct hr_journal *journal, struct json_object *object, st
                   .packed = count_of(object, "packed"),
                   .rejected = count_of(object, "rejected"),
                   .renamed = count_of(object, "renamed"),
-                  .repacked = count_of(object, "repacked"),
-                  .kept = count_of(object, "kept"),
+                  .jpeg = jpeg_of(object),
                   .resized = count_of(object, "resized"),
                   .unresized = count_of(object, "unresized"),
                   .raw = count_of(object, "raw"),
@@ -245,8 +255,11 @@ int hr_journal_add(struct hr_journal *journal, const struct hr_journal_shard *sh
     hr_json_uint(&line, "packed", shard->tally.packed);
     hr_json_uint(&line, "rejected", shard->tally.rejected);
     hr_json_uint(&line, "renamed", shard->tally.renamed);
-    hr_json_uint(&line, "repacked", shard->tally.repacked);
-    hr_json_uint(&line, "kept", shard->tally.kept);
+    hr_json_uint(&line, "repacked", shard->tally.jpeg.repacked);
+    hr_json_uint(&line, "jpeg_bytes", shard->tally.jpeg.file_bytes);
+    hr_json_uint(&line, "repacked_bytes", shard->tally.jpeg.stored_bytes);
+    for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
+        hr_json_uint(&line, hr_rjpeg_refusal_name(i), shard->tally.jpeg.kept[i]);
     hr_json_uint(&line, "resized", shard->tally.resized);
     hr_json_uint(&line, "unresized", shard->tally.unresized);
     hr_json_uint(&line, "raw", shard->tally.raw);

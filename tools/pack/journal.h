@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "shards/writer.h"
+#include "tools/pack/counts.h"
 
 #define HR_JOURNAL_NAME ".pack-journal"
 
@@ -20,7 +21,7 @@ struct hr_journal_run {
 /* Counts up to the end of a shard. */
 struct hr_tally {
     uint64_t found, packed, rejected, renamed;
-    uint64_t repacked, kept; /* JPEG pictures */
+    struct hr_jpeg_counts jpeg;
     uint64_t resized, unresized, raw; /* pictures; unresized: larger than asked for */
     uint64_t bytes_in; /* payload of what was packed */
 };

@@ -415,8 +415,7 @@ int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
     output->tally.found++;
     output->tally.packed++;
     output->tally.renamed += record->renamed;
-    output->tally.repacked += record->repacked;
-    output->tally.kept += record->kept;
+    hr_jpeg_counts_add(&output->tally.jpeg, &record->jpeg);
     output->tally.resized += record->resized;
     output->tally.unresized += record->unresized;
     output->tally.raw += record->raw;

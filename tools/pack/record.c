@@ -26,8 +26,8 @@ void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count)
     memset(record->values, 0, field_count * sizeof(record->values[0]));
     record->owned_count = 0;
     record->bytes = record->payload = record->owned_bytes = 0;
-    record->renamed = record->repacked = record->kept = 0;
-    record->resized = record->unresized = record->raw = 0;
+    record->renamed = record->resized = record->unresized = record->raw = 0;
+    record->jpeg = (struct hr_jpeg_counts){0};
 }
 
 void hr_pack_record_finish(struct hr_pack_record *record)
@@ -152,19 +152,22 @@ static int repack_image(struct hr_pack_record *record, struct hr_value *v, struc
     struct hr_buf packed = {0}, seek = {0};
     int ret = 0;
 
-    if (hr_media_repack(v->data, v->bytes, &packed, &seek, NULL) < 0) {
-        record->kept++;
+    int refused = hr_media_repack(v->data, v->bytes, &packed, &seek, NULL);
+    if (refused < 0) {
+        record->jpeg.kept[hr_rjpeg_refusal(v->data, v->bytes, refused)]++;
     } else {
         uint8_t *room = hr_pack_record_room(record, packed.used + seek.used, err);
         if (room) {
             memcpy(room, packed.data, packed.used);
             memcpy(room + packed.used, seek.data, seek.used);
+            record->jpeg.repacked++;
+            record->jpeg.file_bytes += v->bytes;
+            record->jpeg.stored_bytes += packed.used;
             v->data = room;
             v->bytes = packed.used;
             v->encoding = HR_ENCODING_REPACKED_JPEG;
             v->seek = room + packed.used;
             v->seek_bytes = (uint32_t)seek.used;
-            record->repacked++;
         } else {
             ret = err->code;
         }

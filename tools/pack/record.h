@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "decoders/reduce.h"
 #include "shards/writer.h"
+#include "tools/pack/counts.h"
 
 enum { HR_KEY_BYTES = 1024 };
 
@@ -19,8 +20,8 @@ struct hr_pack_record {
     uint64_t bytes;    /* of all values as they came */
     uint64_t payload;  /* the same, but of pictures made anew what they have become: what fills a shard */
     uint32_t renamed;  /* values whose content is not what the file's name says */
-    uint32_t repacked, kept; /* JPEG pictures stored repacked, and as they are although asked */
     uint32_t resized, unresized, raw; /* pictures made smaller; larger, but not of that kind; pixels */
+    struct hr_jpeg_counts jpeg;       /* where they are to be repacked */
     /* What a source keeps from one record to the next in the same place, and how it goes. */
     void *scratch;
     void (*scratch_free)(void *scratch);
