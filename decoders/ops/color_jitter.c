@@ -9,14 +9,21 @@ static bool given(const struct hr_op_params *p, int i)
     return p->jitter[i][0] <= p->jitter[i][1];
 }
 
-/* One number x is [max(0, 1 - x), 1 + x], for hue [-x, x]. */
+static void leave_out(double range[2])
+{
+    range[0] = 1;
+    range[1] = 0;
+}
+
+/* One number x is [max(0, 1 - x), 1 + x], for hue [-x, x]. What changes nothing is left out: hue by 0 would still
+ * round. */
 static int set_range(const struct hr_call *call, struct hr_op_params *p, int i, int count,
                      struct hr_error *err)
 {
-    double *range = p->jitter[i], low = i == 3 ? -0.5 : 0;
+    double *range = p->jitter[i], low = i == 3 ? -0.5 : 0, middle = i == 3 ? 0 : 1;
 
     if (count == 1) {
-        double x = range[0], middle = i == 3 ? 0 : 1;
+        double x = range[0];
         range[0] = i < 3 && x > 1 ? 0 : middle - x;
         range[1] = middle + x;
         if (x < 0)
@@ -28,7 +35,10 @@ static int set_range(const struct hr_call *call, struct hr_op_params *p, int i, 
         hr_error_at_file(err, call->file, call->line, call->column);
         return HR_E_CONFIG;
     }
-    return count ? hr_op_check_pair(call, names[i], range, err) : 0;
+    int ret = count ? hr_op_check_pair(call, names[i], range, err) : 0;
+    if (ret == 0 && range[0] == middle && range[1] == middle)
+        leave_out(range);
+    return ret;
 }
 
 static int parse(const struct hr_call *call, struct hr_op_params *p, struct hr_error *err)
@@ -38,8 +48,7 @@ static int parse(const struct hr_call *call, struct hr_op_params *p, struct hr_e
 
     p->p = 1;
     for (int i = 0; i < 4; i++) {
-        p->jitter[i][0] = 1;
-        p->jitter[i][1] = 0;
+        leave_out(p->jitter[i]);
         specs[i] = (struct hr_arg_spec){.name = names[i], .type = HR_ARG_TYPE_FLOATS,
                                         .out = p->jitter[i], .min = -1000, .max = 1000,
                                         .min_items = 1, .max_items = 2, .count = &count[i]};

@@ -29,7 +29,7 @@ def cases():
         add(f"color_jitter contrast={f},{f}", "adjust_contrast", f)
         add(f"color_jitter saturation={f},{f}", "adjust_saturation", f)
         add(f"sharpness factor={f} p=1", "adjust_sharpness", f)
-    for f in (-0.5, -0.21, 0, 0.1, 0.37):
+    for f in (-0.5, -0.21, 0.001, 0.1, 0.37):
         add(f"color_jitter hue={f},{f}", "adjust_hue", f)
     for t in (0, 77.5, 128, 256):
         add(f"solarize threshold={t} p=1", "solarize", t)

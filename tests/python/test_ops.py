@@ -197,6 +197,10 @@ class Chains(unittest.TestCase):
         want = want.resize((16, 30), Image.Resampling.BILINEAR).resize((16, 16), Image.Resampling.BILINEAR)
         self.assertLessEqual(np.median(np.abs(got.astype(int) - np.asarray(want).astype(int))), 1)
 
+    def test_jitter_by_nothing_changes_nothing(self):
+        got = run(DATA / "a.png", "color_jitter brightness=0 contrast=1,1 saturation=0 hue=0")
+        self.assertEqual(worst(got, open_picture("a")), 0)
+
     def test_padding(self):
         pixels = np.asarray(open_picture("b"))
         for mode, name in (("constant", "constant"), ("edge", "edge"), ("reflect", "reflect"),
