@@ -65,8 +65,8 @@ ALWAYS_INLINE void hresize_rgb_fine(const struct hr_hplan *plan, const uint8_t *
 
     for (size_t x = 0; x < steps; x++, dst += 3, coeff += 2 * step) {
         const uint8_t *src = row + base[x];
-        hr_i32x4 sum = sum_rgb(zero, src, coeff, pairs) << fine_shift;
-        sum = (sum + sum_rgb(half, src, coeff + step, pairs)) >> bits;
+        hr_u32x4 coarse = (hr_u32x4)sum_rgb(zero, src, coeff, pairs) << fine_shift;
+        hr_i32x4 sum = (hr_i32x4)(coarse + (hr_u32x4)sum_rgb(half, src, coeff + step, pairs)) >> bits;
         hr_i16x8 v = hr_vec_pack32(sum, sum);
         v = hr_vec_widen_low8(hr_vec_pack16(v, v)) << ring_shift;
         hr_vec_store8(dst, (hr_u8x16)v);
@@ -175,17 +175,17 @@ static void vnarrow(const int16_t *const *rows, const int16_t *coeff, uint32_t t
 ALWAYS_INLINE hr_i16x8 vwide_8(const int16_t *const *rows, const int16_t *coeff, uint32_t taps, uint32_t bits,
                                size_t e)
 {
-    hr_i32x4 low = hr_vec_set32(1 << bits >> 1), high = low;
+    hr_u32x4 low = (hr_u32x4)hr_vec_set32(1 << bits >> 1), high = low; /* what is past the row may overflow */
 
     for (uint32_t t = 0; t < taps; t += 2) {
         int32_t two;
         memcpy(&two, coeff + t, sizeof(two));
         hr_i16x8 weight = (hr_i16x8)hr_vec_set32(two);
         hr_i16x8 a = load_words(rows[t] + e), b = load_words(rows[t + 1] + e);
-        low += hr_vec_madd(hr_vec_zip_low16(a, b), weight);
-        high += hr_vec_madd(hr_vec_zip_high16(a, b), weight);
+        low += (hr_u32x4)hr_vec_madd(hr_vec_zip_low16(a, b), weight);
+        high += (hr_u32x4)hr_vec_madd(hr_vec_zip_high16(a, b), weight);
     }
-    return hr_vec_pack32(low >> (int)bits, high >> (int)bits);
+    return hr_vec_pack32((hr_i32x4)low >> (int)bits, (hr_i32x4)high >> (int)bits);
 }
 
 static void vwide(const int16_t *const *rows, const int16_t *coeff, uint32_t taps, uint32_t bits,
