@@ -2,6 +2,8 @@
  * give. Accurate integer IDCT, fancy upsampling; columns by jpeg_crop_scanline, rows above the box
  * by one jpeg_skip_scanlines from row 0, and an end after the last row needed.
  *
+ * Usual files are decoded by our own code (jpeg_direct.h), and by libjpeg when something is wrong with them.
+ *
  * Damage: a scan whose bytes end early is HR_E_TRUNCATED, one that a marker ends early HR_E_DECODE, as
  * far as the rows needed reach. Wrong codes inside a scan give the pixels that every libjpeg program
  * gives, since libjpeg-turbo does not see all of them; measure with verify refuses those it sees. A
@@ -16,6 +18,7 @@
 
 #include "base/mem.h"
 #include "decoders/decoder.h"
+#include "decoders/jpeg_direct.h"
 #include "decoders/jpeg_memory.h"
 #include "decoders/jpeg_segments.h"
 #include "decoders/pixels.h"
@@ -39,6 +42,7 @@ struct jpeg_state {
     bool in_header, ran_out;
     bool scan_short, scan_damaged; /* what warnings said of the entropy-coded data */
     bool strict;                   /* scan_damaged is an error */
+    struct hr_rjpeg *direct;       /* decodes usual files faster than libjpeg */
 };
 
 static struct jpeg_state *state_of(j_common_ptr cinfo)
@@ -150,10 +154,11 @@ static void destroy(void *state)
         return;
     hr_jpeg_memory_detach(&s->memory, &s->cinfo);
     jpeg_destroy_decompress(&s->cinfo);
+    hr_rjpeg_destroy(s->direct);
     hr_free(s);
 }
 
-static int create(uint32_t max_width, void **state)
+static int create_libjpeg(uint32_t max_width, void **state)
 {
     /* Row buffers of 4:2:0 with context rows, three components, and the upsampled rows. */
     size_t reserve = (256u << 10) + (size_t)(max_width < 65536 ? max_width : 65536) * 128;
@@ -185,6 +190,21 @@ static int create(uint32_t max_width, void **state)
     }
     *state = s;
     return 0;
+}
+
+static int create(uint32_t max_width, void **state)
+{
+    int ret = create_libjpeg(max_width, state);
+
+    if (ret < 0)
+        return ret;
+    struct jpeg_state *s = *state;
+    ret = hr_rjpeg_create(&s->direct);
+    if (ret == 0 && max_width)
+        ret = hr_rjpeg_reserve(s->direct, max_width < 65536 ? max_width : 65535);
+    if (ret < 0)
+        destroy(s);
+    return ret;
 }
 
 /* Tables of the picture before must not help out one that lacks its own; their memory is the
@@ -313,10 +333,10 @@ static bool push_row(const struct jpeg_state *s, const struct hr_image_request *
     return r->push(r->user, pixels);
 }
 
-/* Several rows at a time: the resampler's wide loads then find them in the cache, instead of waiting
+/* pushed: rows of the box that were pushed already. Several rows at a time: the resampler's wide loads then find them in the cache, instead of waiting
  * for stores that are still under way. */
 static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION first,
-                     JDIMENSION left)
+                     JDIMENSION left, JDIMENSION pushed)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
     JDIMENSION row_bytes = c->output_width * (JDIMENSION)c->output_components + OFF_ALIGNMENT + ROW_PAD;
@@ -334,14 +354,14 @@ static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDI
         if (HR_UNLIKELY(s->scan_short))
             return check_damage(s);
         for (JDIMENSION i = 0; i < got && more; i++)
-            if (first + i >= r->y)
+            if (first + i >= r->y + pushed)
                 more = push_row(s, r, rows[i] + start);
         first += got;
     }
     return check_damage(s);
 }
 
-static int decode_box(struct jpeg_state *s, const struct hr_image_request *r)
+static int decode_box(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION pushed)
 {
     struct jpeg_decompress_struct *c = &s->cinfo;
 
@@ -355,12 +375,13 @@ static int decode_box(struct jpeg_state *s, const struct hr_image_request *r)
         return ret;
     JDIMENSION left = r->x - crop_columns(c, r->x, r->w);
     JDIMENSION skip = r->y ? jpeg_skip_scanlines(c, r->y) : 0;
-    return push_rows(s, r, skip, left);
+    return push_rows(s, r, skip, left, pushed);
 }
 
 static int decode(void *state, const struct hr_image_request *r, struct hr_error *err)
 {
     struct jpeg_state *s = state;
+    uint32_t pushed = 0;
     int ret;
 
     s->err = err;
@@ -372,8 +393,8 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
             (s->cinfo.image_width != r->picture_w || s->cinfo.image_height != r->picture_h))
             ret = hr_fail(err, HR_E_DECODE, "the JPEG is %u x %u pixels, its record says %u x %u",
                           s->cinfo.image_width, s->cinfo.image_height, r->picture_w, r->picture_h);
-        if (ret == 0)
-            ret = decode_box(s, r);
+        if (ret == 0 && (s->strict || !hr_jpeg_direct(s->direct, &s->cinfo, r, &pushed)))
+            ret = decode_box(s, r, pushed);
     }
     forget_picture(s);
     return ret;

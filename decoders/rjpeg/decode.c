@@ -4,48 +4,11 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "rjpeg/tiles.h"
-#include "rjpeg/variant.h"
+#include "rjpeg/decode.h"
 
 enum {
-    SCRATCH_BYTES = 64 << 10, /* for any variant's run() */
-    PLANE_ROWS = 160,         /* all components: two strips each, rounded up to powers of two */
-    STRIP_BLOCK_ROWS = 10,    /* v summed over the components is at most that */
-};
-
-/* One component inside of the box. */
-struct plane {
-    uint8_t *samples;  /* of row 0 and the first decoded column */
-    uint32_t row_mask; /* row y lies at y & row_mask */
-    uint32_t column;   /* picture column of the first decoded one */
-    uint32_t made_row; /* upsampled holds it, UINT32_MAX = none */
-    uint8_t *upsampled;
-};
-
-struct hr_rjpeg {
-    const struct rj_variant *variant; /* for rows */
-    const struct rj_variant *blocks;  /* for whole tiles: the same, or C for large quantizers */
-
-    uint32_t max_width;
-    uint8_t *memory; /* everything below that depends on the width */
-    size_t stride;
-    uint8_t *planes, *rows[3], *rgb;
-    uint16_t *sums;
-    struct rj_job *jobs;
-
-    struct hr_rjpeg_info info;
-    struct rj_reach reach;
-    struct hr_rjpeg_box box;
-    struct hr_rjpeg_sink sink;
-    uint32_t components; /* decoded ones */
-    struct plane plane[HR_RJPEG_COMPONENTS];
-    struct rj_tiles tiles;
-    uint32_t job_count;
-    uint32_t y; /* next row to give out */
-
-    uint16_t quantizers[HR_RJPEG_COMPONENTS][64];
-    _Alignas(64) uint8_t tables[HR_RJPEG_COMPONENTS][RJ_TABLE_BYTES];
-    _Alignas(64) uint8_t scratch[SCRATCH_BYTES];
+    PLANE_ROWS = 160,      /* all components: two strips each, rounded up to powers of two */
+    STRIP_BLOCK_ROWS = 10, /* v summed over the components is at most that */
 };
 
 static const struct rj_variant *find_variant(const char *name)
@@ -67,7 +30,7 @@ static bool choose(struct hr_rjpeg *d, const char *name)
 
     if (!variant)
         return false;
-    HR_ASSERT(variant->scratch_bytes <= SCRATCH_BYTES);
+    HR_ASSERT(variant->scratch_bytes <= RJ_SCRATCH_BYTES);
     if (variant->init)
         variant->init();
     d->variant = variant;
@@ -88,8 +51,10 @@ int hr_rjpeg_create(struct hr_rjpeg **out)
 
 void hr_rjpeg_destroy(struct hr_rjpeg *d)
 {
-    if (d)
-        hr_free(d->memory);
+    if (!d)
+        return;
+    rj_scan_destroy(d->scan);
+    hr_free(d->memory);
     hr_free(d);
 }
 
@@ -138,7 +103,7 @@ static int add_job(struct hr_rjpeg *d, uint32_t c, uint32_t by, uint32_t bx, uin
 {
     uint32_t blocks = rj_tile_blocks(&d->info.component[c], bx), size = d->reach.component[c].size;
     uint32_t first = d->reach.component[c].block, end = d->reach.component[c].block_end;
-    struct plane *plane = &d->plane[c];
+    struct rj_plane *plane = &d->plane[c];
     struct rj_job *job = &d->jobs[d->job_count];
 
     int ret = rj_tiles_take(&d->tiles, p, blocks, &job->bytes, &job->size, err);
@@ -208,7 +173,7 @@ static int decode_strip(struct hr_rjpeg *d, uint32_t m, struct hr_error *err)
     return 0;
 }
 
-static uint8_t *sample_row(const struct hr_rjpeg *d, const struct plane *p, uint32_t y)
+static uint8_t *sample_row(const struct hr_rjpeg *d, const struct rj_plane *p, uint32_t y)
 {
     return p->samples + (y & p->row_mask) * d->stride - p->column;
 }
@@ -237,7 +202,7 @@ static const uint8_t *full_row(struct hr_rjpeg *d, uint32_t c, uint32_t y)
     uint32_t x = d->reach.component[c].x, count = d->reach.component[c].x_end - x;
     uint32_t cy = vs == 1 ? y : vs == 2 ? y / 2 : y / vs; /* division is slow */
     bool smooth_h = d->reach.component[c].smooth_h, smooth_v = d->reach.component[c].smooth_v;
-    struct plane *p = &d->plane[c];
+    struct rj_plane *p = &d->plane[c];
     uint8_t *near = sample_row(d, p, cy), *far = near, *out = p->upsampled;
 
     if (hs == 1 && !smooth_v)
@@ -290,9 +255,7 @@ static void give_row(struct hr_rjpeg *d, uint32_t y)
         sink->row(sink->user, sink->channels == 3 ? d->rgb : rows[0]);
 }
 
-/* Gives out what strip m completed: all its rows, but the last where a filter goes down and there is
- * another strip to reach into. */
-static void give_strip(struct hr_rjpeg *d, uint32_t m)
+void rj_give_strip(struct hr_rjpeg *d, uint32_t m)
 {
     uint32_t end = (m + 1) * d->reach.mcu_height, box_end = d->box.y + d->box.h;
 
@@ -313,7 +276,7 @@ static void prepare_planes(struct hr_rjpeg *d)
         uint32_t need = d->info.component[c].v * size * (d->reach.smooth_v ? 2 : 1), rows = 8;
         while (rows < need)
             rows *= 2;
-        d->plane[c] = (struct plane){
+        d->plane[c] = (struct rj_plane){
             .samples = at,
             .row_mask = rows - 1,
             .column = d->reach.component[c].block / RJ_TILE_BLOCKS * RJ_TILE_BLOCKS * size,
@@ -353,30 +316,38 @@ static int check_call(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, cons
     return rj_check_box(&d->info, box, err);
 }
 
-int hr_rjpeg_decode(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
-                    const struct hr_rjpeg_sink *sink, struct hr_error *err)
+int rj_begin_box(struct hr_rjpeg *d, const struct hr_rjpeg_box *box, const struct hr_rjpeg_sink *sink,
+                 struct hr_error *err)
 {
-    int ret = check_call(d, view, box, sink, err);
-
-    if (ret < 0)
-        return ret;
     uint32_t shrink = box->shrink ? box->shrink : 1;
+
     if (hr_rjpeg_reserve(d, box->w * shrink < d->info.width ? box->w * shrink : d->info.width) < 0)
-        return hr_fail(err, HR_E_NOMEM, "no memory to decode a repacked JPEG");
+        return hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
     d->box = *box;
     d->sink = *sink;
     d->components = sink->channels == 1 ? 1 : d->info.components;
     d->y = box->y;
     rj_find_reach(&d->info, box, d->components, &d->reach);
     prepare_planes(d);
+    return 0;
+}
+
+int hr_rjpeg_decode(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
+                    const struct hr_rjpeg_sink *sink, struct hr_error *err)
+{
+    int ret = check_call(d, view, box, sink, err);
+
+    if (ret == 0)
+        ret = rj_begin_box(d, box, sink, err);
+    if (ret < 0)
+        return ret;
     prepare_tables(d, view->head);
     rj_tiles_begin(&d->tiles, &d->info, view, d->reach.panel, d->reach.panel_end);
-
     for (uint32_t m = d->reach.mcu_row; m < d->reach.mcu_row_end; m++) {
         ret = decode_strip(d, m, err);
         if (ret < 0)
             return ret;
-        give_strip(d, m);
+        rj_give_strip(d, m);
     }
     return 0;
 }

@@ -252,12 +252,16 @@ static int repack(struct encode *e, struct hr_error *err)
 {
     struct rj_scan_reader *scan = NULL;
     size_t head = e->markers.head_bytes;
-    int ret = rj_scan_reader_create(&e->markers, &e->info, e->jpeg + head, e->bytes - head, &scan);
+    int ret = rj_scan_reader_create(&scan);
 
-    if (ret < 0)
-        return hr_fail(err, ret, "no memory to repack a JPEG");
-    rj_collect_begin(&e->tiles, &e->info);
-    ret = read_tiles(e, scan, err);
+    if (ret == 0)
+        ret = rj_scan_reader_begin(scan, &e->markers, &e->info, e->jpeg + head, e->bytes - head);
+    if (ret < 0) {
+        hr_fail(err, ret, "no memory to repack a JPEG");
+    } else {
+        rj_collect_begin(&e->tiles, &e->info);
+        ret = read_tiles(e, scan, err);
+    }
     if (ret >= 0)
         ret = add_parts(e, scan, err);
     rj_scan_reader_destroy(scan);

@@ -9,6 +9,7 @@
  *   hr_rjpeg_ranges()  box -> which bytes of the value are needed
  *   hr_rjpeg_check()   checksums of those bytes, where the value has them
  *   hr_rjpeg_decode()  packed, box -> rows of pixels, on a context that each worker owns
+ *   hr_rjpeg_decode_file()  jpeg, box -> the same, without repacking it
  *
  * Every function takes any bytes: what is damaged is an error or wrong pixels, never a stray access
  * and never unbounded time. All but those that take a context may be called from any thread. */
@@ -174,6 +175,21 @@ int hr_rjpeg_reserve(struct hr_rjpeg *ctx, uint32_t max_width) HR_MUST_CHECK;
 int hr_rjpeg_decode(struct hr_rjpeg *ctx, const struct hr_rjpeg_view *view,
                     const struct hr_rjpeg_box *box, const struct hr_rjpeg_sink *sink,
                     struct hr_error *err) HR_MUST_CHECK;
+
+/* A JPEG file whose head libjpeg has read: what it says of colours, and each component's quantizer in natural
+ * order. */
+struct hr_rjpeg_file {
+    const uint8_t *jpeg;
+    size_t bytes;
+    enum hr_rjpeg_colour colour;
+    uint16_t quantizer[HR_RJPEG_COMPONENTS][64];
+};
+
+/* Decodes a box of a file as it is, at full size, where it is of a kind that could be repacked and nothing is wrong
+ * with it as far as the box reaches: then 0, and the pixels are those of libjpeg-turbo. What is damaged or unusual
+ * in any way is an error, for libjpeg to judge. *rows: rows given out, right in any case. */
+int hr_rjpeg_decode_file(struct hr_rjpeg *ctx, const struct hr_rjpeg_file *file, const struct hr_rjpeg_box *box,
+                         const struct hr_rjpeg_sink *sink, uint32_t *rows, struct hr_error *err) HR_MUST_CHECK;
 
 /* Which code decodes: "avx512", "avx2" or "c". Chosen by hr_cpu_flags() when the context is made. */
 const char *hr_rjpeg_variant(const struct hr_rjpeg *ctx);

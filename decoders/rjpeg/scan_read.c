@@ -14,6 +14,7 @@
 enum {
     LOOK = 10, /* bits of a code that one look decodes */
     LONG_CODES = 16 - LOOK,
+    USUAL_BITS = 18, /* of a code and its value: three times that is in the bit buffer */
     /* Bytes an MCU may run across the end: codes and values of 31 bits, and what the bit buffer looks ahead. */
     OVERRUN = RJ_MAX_MCU_BLOCKS * 64 * 4 + 16,
 };
@@ -27,6 +28,9 @@ struct look {
 
 struct table {
     struct look look[1 << LOOK];
+    /* The same for AC, where code and value have at most USUAL_BITS: those bits; the code's << 8; the value's << 16;
+     * how far it is to the value's position << 24. Otherwise 63. */
+    uint32_t usual[1 << LOOK];
     /* Codes of LOOK + 1 + i bits are below limit[i] in the top 16 bits; symbols by code less base[i]. */
     uint32_t limit[LONG_CODES];
     int32_t base[LONG_CODES];
@@ -51,6 +55,7 @@ struct rj_scan_reader {
     bool pad_seen, pad_ones;
     int dc[HR_RJPEG_COMPONENTS];
     uint32_t until_restart, restarts;
+    size_t block_room, clean_room;
     struct rj_block *blocks; /* those of component c begin at first[c], v rows of blocks_w */
     size_t first[HR_RJPEG_COMPONENTS];
     int16_t *values;
@@ -82,6 +87,12 @@ static void make_table(struct table *t, const struct rj_huffman *h)
             for (uint32_t rest = 0; rest < 1u << (LOOK - bits); rest++)
                 t->look[((uint32_t)h->code[s] << (LOOK - bits)) + rest] = make_look(bits, s);
         }
+    }
+    for (unsigned i = 0; i < 1u << LOOK; i++) {
+        struct look l = t->look[i];
+        unsigned size = l.symbol & 15;
+        t->usual[i] = !size || l.all > USUAL_BITS
+                          ? 63 : l.all | (uint32_t)l.bits << 8 | size << 16 | ((l.symbol >> 4) + 1u) << 24;
     }
     for (int i = 0; i < LONG_CODES; i++) {
         t->limit[i] = end[i] << (LONG_CODES - 1 - i);
@@ -170,29 +181,78 @@ RJ_BODY int take(struct bits *b, const struct table *t, unsigned *symbol)
 
 /* Blocks. */
 
-/* Appends the block's AC values; returns which positions they have. */
-RJ_BODY uint64_t read_ac(struct bits *b, const struct table *t, int16_t **values)
+/* Bits to the value they stand for: it begins with 1, or is negative and all its bits are inverted. size: not 0. */
+RJ_BODY int16_t value_of(uint64_t bits, unsigned size)
 {
-    int16_t *out = *values;
-    uint64_t mask = 0;
+    uint64_t minus = (uint64_t)((int64_t)~bits >> 63);
 
-    for (unsigned k = 1; k < 64; k++) {
-        unsigned symbol;
-        *out = (int16_t)take(b, t, &symbol);
-        if (!symbol)
-            break; /* the end of the block */
-        k += symbol >> 4;
-        if (HR_UNLIKELY(symbol == 0xf0))
-            continue; /* sixteen zeros */
-        if (HR_UNLIKELY(k > 63 || !(symbol & 15))) {
-            b->failed = true;
-            break;
-        }
-        mask |= 1ull << k;
-        out++;
+    return (int16_t)((((bits ^ minus) >> ((64 - size) & 63)) ^ minus) - minus);
+}
+
+struct block_values {
+    int16_t *next;
+    uint64_t mask;
+    unsigned k; /* position of the last one */
+};
+
+/* The end of a block, sixteen zeros, a long code, a long value. True: the block goes on. */
+RJ_BODY bool take_rare(struct bits *b, const struct table *t, struct block_values *v)
+{
+    fill(b);
+    struct look look = t->look[b->hold >> (64 - LOOK)];
+    if (!look.bits)
+        look = find_long(t, (uint32_t)(b->hold >> 48));
+    unsigned size = look.symbol & 15, run = look.symbol >> 4;
+    uint64_t value = b->hold << look.bits;
+    skip(b, look.all);
+    v->k += run + 1;
+    if (!size) {
+        b->failed |= !look.bits || (run && run != 15);
+        return run == 15 && v->k < 63;
     }
-    *values = out;
-    return mask;
+    if (v->k > 63) {
+        b->failed = true;
+        return false;
+    }
+    v->mask |= 1ull << v->k;
+    *v->next++ = value_of(value, size);
+    return v->k < 63;
+}
+
+/* Appends the block's AC values; returns which positions they have. What decides on speed is how long the bits after
+ * a code have to wait for it: three codes with values of usual length are taken for each filling. */
+RJ_BODY uint64_t read_ac(struct bits *bits, const struct table *t, int16_t **values)
+{
+    const uint32_t *usual = t->usual;
+    struct bits b = *bits;
+    struct block_values v = {.next = *values};
+
+    for (;;) {
+        fill(&b);
+        for (int n = 0; n < 3; n++) {
+            uint32_t u = usual[b.hold >> (64 - LOOK)];
+            if (HR_UNLIKELY((u & 63) > USUAL_BITS)) {
+                if (take_rare(&b, t, &v))
+                    break;
+                goto done;
+            }
+            v.k += u >> 24;
+            uint64_t value = b.hold << (u >> 8 & 63);
+            skip(&b, u & 63);
+            if (HR_UNLIKELY(v.k >= 63)) {
+                b.failed |= v.k > 63;
+                v.mask |= v.k == 63 ? 1ull << 63 : 0;
+                *v.next++ = value_of(value, u >> 16 & 15);
+                goto done;
+            }
+            v.mask |= 1ull << v.k;
+            *v.next++ = value_of(value, u >> 16 & 15);
+        }
+    }
+done:
+    *bits = b;
+    *values = v.next;
+    return v.mask;
 }
 
 RJ_BODY void read_block(struct rj_scan_reader *r, uint32_t c, struct rj_block *block, int16_t **values)
@@ -308,35 +368,61 @@ static void make_tables(struct rj_scan_reader *r)
     }
 }
 
-int rj_scan_reader_create(const struct rj_markers *markers, const struct hr_rjpeg_info *info, const uint8_t *scan,
-                          size_t bytes, struct rj_scan_reader **out)
+int rj_scan_reader_create(struct rj_scan_reader **out)
 {
     struct rj_scan_reader *r = hr_alloc(sizeof(*r));
-    size_t blocks = 0;
 
     if (!r)
         return HR_E_NOMEM;
     memset(r, 0, offsetof(struct rj_scan_reader, dc_table));
+    r->read_row = rj_has_bmi() ? read_row_bmi : read_row_plain;
+    *out = r;
+    return 0;
+}
+
+/* Grows with the largest picture so far. */
+static int make_room(struct rj_scan_reader *r, size_t blocks, size_t bytes)
+{
+    int depth = hr_mem_steady_pause();
+
+    if (blocks > r->block_room) {
+        hr_free(r->blocks);
+        hr_free(r->values);
+        r->blocks = hr_alloc(blocks * sizeof(*r->blocks));
+        r->values = hr_alloc((blocks * 63 + 1) * sizeof(*r->values));
+        r->block_room = r->blocks && r->values ? blocks : 0;
+    }
+    if (bytes > r->clean_room) {
+        hr_free(r->clean);
+        r->clean = hr_alloc(bytes);
+        r->clean_room = r->clean ? bytes : 0;
+    }
+    hr_mem_steady_resume(depth);
+    return r->block_room && r->clean_room ? 0 : HR_E_NOMEM;
+}
+
+int rj_scan_reader_begin(struct rj_scan_reader *r, const struct rj_markers *markers, const struct hr_rjpeg_info *info,
+                         const uint8_t *scan, size_t bytes)
+{
+    size_t blocks = 0;
+
     for (uint32_t c = 0; c < info->components; c++) {
         r->first[c] = blocks;
         blocks += (size_t)info->component[c].blocks_w * info->component[c].v;
     }
-    r->blocks = hr_alloc(blocks * sizeof(*r->blocks));
-    r->values = hr_alloc((blocks * 63 + 1) * sizeof(*r->values));
-    r->clean = hr_alloc(bytes + OVERRUN);
-    if (!r->blocks || !r->values || !r->clean) {
-        rj_scan_reader_destroy(r);
-        return HR_E_NOMEM;
-    }
+    int ret = make_room(r, blocks, bytes + OVERRUN);
+    if (ret < 0)
+        return ret;
     r->markers = markers;
     r->info = info;
     r->start = r->next = scan;
     r->end = scan + bytes;
     r->until_restart = markers->restart_interval;
-    r->read_row = rj_has_bmi() ? read_row_bmi : read_row_plain;
+    r->restarts = 0;
+    r->pad_seen = false;
+    memset(r->dc, 0, sizeof(r->dc));
     load_segment(r);
     make_tables(r);
-    *out = r;
     return 0;
 }
 

@@ -8,10 +8,11 @@
 
 struct rj_scan_reader;
 
-/* markers, info and the bytes must stay until rj_scan_reader_destroy(). scan: what follows
- * markers->head_bytes. HR_E_NOMEM. */
-int rj_scan_reader_create(const struct rj_markers *markers, const struct hr_rjpeg_info *info, const uint8_t *scan,
-                          size_t bytes, struct rj_scan_reader **out) HR_MUST_CHECK;
+int rj_scan_reader_create(struct rj_scan_reader **out) HR_MUST_CHECK;
+/* Begins a scan; may be called again for the next one, whose scratch is the same where it suffices. markers, info
+ * and the bytes must stay. scan: what follows markers->head_bytes. HR_E_NOMEM. */
+int rj_scan_reader_begin(struct rj_scan_reader *r, const struct rj_markers *markers, const struct hr_rjpeg_info *info,
+                         const uint8_t *scan, size_t bytes) HR_MUST_CHECK;
 void rj_scan_reader_destroy(struct rj_scan_reader *r); /* NULL is fine */
 
 /* The next row of MCUs. Block row v of component c begins at rj_scan_blocks(); blocks and their values stay

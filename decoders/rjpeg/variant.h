@@ -28,7 +28,10 @@ struct rj_variant {
     /* Decodes tiles; tables[component] were prepared. False when a tile is damaged. */
     bool (*run)(const struct rj_job *jobs, uint32_t count, uint8_t (*tables)[RJ_TABLE_BYTES],
                 size_t stride, void *scratch);
-    /* The same at reduced size: a block gives size x size samples (4, 2, 1). All tiles are of the one
+    /* Blocks of dequantized coefficients in natural order, 16-byte aligned, to samples side by side. Whole groups of
+     * four are read and written. */
+    void (*inverse)(const int16_t (*blocks)[64], uint32_t count, uint8_t *out, size_t stride);
+    /* run() at reduced size: a block gives size x size samples (4, 2, 1). All tiles are of the one
      * component whose quantizer is given, of any size of entries; 16 size columns are writable. */
     bool (*run_scaled)(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
                        size_t stride, void *scratch);

@@ -442,6 +442,31 @@ INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride)
     store_pixels(words, out, stride);
 }
 
+/* From blocks to samples. */
+
+/* Row `row` of two blocks. */
+INLINE vec load_row(const int16_t (*blocks)[64], int row)
+{
+    vec v = _mm256_castsi128_si256(_mm_load_si128((const __m128i *)(blocks[0] + 8 * row)));
+
+    return _mm256_inserti128_si256(v, _mm_load_si128((const __m128i *)(blocks[1] + 8 * row)), 1);
+}
+
+static void inverse_all(const int16_t (*blocks)[64], uint32_t count, uint8_t *out, size_t stride)
+{
+    static const uint8_t rows[4][2] = {{0, 4}, {2, 6}, {1, 3}, {5, 7}}; /* as row_pair and row_side say */
+
+    for (uint32_t i = 0; i < count; i += PAIR_BLOCKS, blocks += PAIR_BLOCKS) {
+        vec x[8];
+        for (int p = 0; p < 4; p++) {
+            vec a = load_row(blocks, rows[p][0]), b = load_row(blocks, rows[p][1]);
+            x[2 * p] = _mm256_unpacklo_epi16(a, b);
+            x[2 * p + 1] = _mm256_unpackhi_epi16(a, b);
+        }
+        inverse8(x, out + 8 * i, stride);
+    }
+}
+
 /* From pairs of blocks to samples. */
 
 INLINE vec gather_corner(const struct pair *p)
@@ -710,6 +735,7 @@ const struct rj_variant rj_variant_avx2 = {
     .init = init,
     .prepare = prepare,
     .run = run,
+    .inverse = inverse_all,
     .run_scaled = rj_run_scaled_avx2,
     .across = across,
     .down = down,

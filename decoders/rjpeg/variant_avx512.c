@@ -333,6 +333,33 @@ INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride, struct feed *f
     store_pixels(sums, out, stride);
 }
 
+/* From blocks to samples. */
+
+/* Row `row` of four blocks. */
+INLINE vec load_row(const int16_t (*blocks)[64], int row)
+{
+    vec v = _mm512_castsi128_si512(_mm_load_si128((const __m128i *)(blocks[0] + 8 * row)));
+
+    v = _mm512_inserti32x4(v, _mm_load_si128((const __m128i *)(blocks[1] + 8 * row)), 1);
+    v = _mm512_inserti32x4(v, _mm_load_si128((const __m128i *)(blocks[2] + 8 * row)), 2);
+    return _mm512_inserti32x4(v, _mm_load_si128((const __m128i *)(blocks[3] + 8 * row)), 3);
+}
+
+static void inverse_all(const int16_t (*blocks)[64], uint32_t count, uint8_t *out, size_t stride)
+{
+    static const uint8_t rows[4][2] = {{0, 4}, {2, 6}, {1, 3}, {5, 7}}; /* as row_pair and row_side say */
+
+    for (uint32_t i = 0; i < count; i += GROUP, blocks += GROUP) {
+        vec x[8];
+        for (int p = 0; p < 4; p++) {
+            vec a = load_row(blocks, rows[p][0]), b = load_row(blocks, rows[p][1]);
+            x[2 * p] = _mm512_unpacklo_epi16(a, b);
+            x[2 * p + 1] = _mm512_unpackhi_epi16(a, b);
+        }
+        inverse8(x, out + 8 * i, stride, NULL);
+    }
+}
+
 /* From parsed tiles to samples, four blocks at a time. */
 
 INLINE vec expand(const struct tile *t, unsigned block)
@@ -642,6 +669,7 @@ const struct rj_variant rj_variant_avx512 = {
     .init = init,
     .prepare = prepare,
     .run = run,
+    .inverse = inverse_all,
     .run_scaled = rj_run_scaled_avx512,
     .across = across,
     .down = down,

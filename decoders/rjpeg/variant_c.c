@@ -140,6 +140,12 @@ static inline uint8_t clamp(int v)
     return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
+static void inverse_all(const int16_t (*blocks)[64], uint32_t count, uint8_t *out, size_t stride)
+{
+    for (uint32_t i = 0; i < count; i++)
+        inverse(blocks[i], out + 8 * i, stride);
+}
+
 /* Only a DC: both passes come down to one rounding. */
 static void flat(int16_t dc, uint8_t *out, size_t stride)
 {
@@ -303,6 +309,7 @@ const struct rj_variant rj_variant_c = {
     .max_quantizer = 65535,
     .prepare = prepare,
     .run = run,
+    .inverse = inverse_all,
     .run_scaled = rj_run_scaled_c,
     .across = across,
     .down = down,
