@@ -18,7 +18,8 @@ import photos
 STAGES = [
     ("libjpeg", None),
     ("checksum", r"XXH|hr_checksum|hash"),
-    ("unpacking of values", r"parse_|unpack|expand|unfold|take_exceptions|skip_exceptions|patch|rj_tile_|rj_cell|popcount"),
+    ("Huffman decoding", r"read_row|make_table|find_long|rj_read_markers|rj_scan"),
+    ("unpacking of values", r"decode_file|parse_|unpack|expand|unfold|take_exceptions|skip_exceptions|patch|rj_tile_|rj_cell|popcount"),
     ("inverse transform", r"^do_|inverse|transform|^flat$|^run$|store_block|place"),
     ("upsampling", r"^across|^down|^both|hr_rjpeg_decode|give_|add_|full_row"),
     ("colours", r"ycc_to_rgb|interleave"),

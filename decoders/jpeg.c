@@ -333,8 +333,8 @@ static bool push_row(const struct jpeg_state *s, const struct hr_image_request *
     return r->push(r->user, pixels);
 }
 
-/* pushed: rows of the box that were pushed already. Several rows at a time: the resampler's wide loads then find them in the cache, instead of waiting
- * for stores that are still under way. */
+/* pushed: rows of the box that were pushed already. Several rows at a time: the resampler's wide loads
+ * then find them in the cache, instead of waiting for stores that are still under way. */
 static int push_rows(struct jpeg_state *s, const struct hr_image_request *r, JDIMENSION first,
                      JDIMENSION left, JDIMENSION pushed)
 {
