@@ -28,10 +28,12 @@ static void take_row(void *user, const uint8_t *row)
 
 static struct hr_rjpeg_box choose_box(const uint8_t *bytes, const struct hr_rjpeg_info *info)
 {
-    struct hr_rjpeg_box box = {hr_load_le16(bytes) % info->width, hr_load_le16(bytes + 2) % info->height, 0, 0};
+    uint32_t shrink = 1u << (bytes[7] >> 6), width = (info->width + shrink - 1) / shrink;
+    uint32_t height = (info->height + shrink - 1) / shrink;
+    struct hr_rjpeg_box box = {hr_load_le16(bytes) % width, hr_load_le16(bytes + 2) % height, 0, 0, shrink};
 
-    box.w = 1 + hr_load_le16(bytes + 4) % (info->width - box.x);
-    box.h = 1 + hr_load_le16(bytes + 6) % (info->height - box.y);
+    box.w = 1 + hr_load_le16(bytes + 4) % (width - box.x);
+    box.h = 1 + hr_load_le16(bytes + 6) % (height - box.y);
     return box;
 }
 
@@ -79,6 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                 decode(decoder, data + 8, bytes - 8, &box, 3);
                 decode(decoder, data + 8, bytes - 8, &box, 1);
             }
+    struct hr_rjpeg_view whole = hr_rjpeg_view_whole(data + 8, bytes - 8);
+    if (hr_rjpeg_check(&whole, &box, NULL, NULL) > 0)
+        abort();
     int n = hr_rjpeg_ranges(&info, data + 8, bytes - 8, &box, 64, ranges, 4, NULL);
     for (int i = 0; i < n; i++)
         if (ranges[i].off < info.head_bytes)
