@@ -222,6 +222,7 @@ static int seek_to(struct hr_client *client, const struct hr_wire_seek *seek)
         ret = seek_once(client, seek, deadline_ns);
     while (ret == HR_E_DISCONNECTED && !client->ended && hr_clock_ns() < deadline_ns);
     client->seeking = NULL;
+    client->astray = ret < 0 && client->refused;
     return ret;
 }
 

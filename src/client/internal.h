@@ -139,6 +139,7 @@ struct hr_client {
     struct hr_child *child; /* private sidecar, or NULL */
     uint32_t rank, world;
     bool shared, join_now, force_state;
+    bool astray;  /* the last seek was refused: what is ready is not what was asked for, or gone */
     bool refused; /* the sidecar's last word was an error: it lives, and will fill our slots again */
     uint64_t timeout_ns;
     char name[HR_WIRE_NAME_BYTES];

@@ -352,7 +352,7 @@ static int take_welcome(struct hr_client *client, int fds[MAX_FDS])
               sizeof(w->plan_digest));
     hr_link_set_state(client, w->state, hr_min_u64(w->state_bytes, sizeof(w->state)));
     client->phase = HR_LINK_UP;
-    client->refused = false;
+    client->refused = client->astray = false;
     client->was_up = true;
     client->fruitless++;
     return 0;

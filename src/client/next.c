@@ -88,6 +88,8 @@ static int take(struct hr_client *client, struct hr_batch **out)
 {
     struct hr_session *s = client->session;
 
+    if (client->astray)
+        return 0;
     for (;;) {
         /* Acquire: pairs with the sidecar's release store; entry and slot are complete. */
         uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);

@@ -304,6 +304,9 @@ def test_what_is_held_stays_as_it_is_after_a_refused_state(shared):
         before, state = feed.digest(held), loader.state_dict()
         with pytest.raises(headrace.StateError, match="no step 999"):
             loader.load_state_dict({**state, "step": 999})
+        for _ in range(3):  # not what was ready before either
+            with pytest.raises(headrace.StateError, match="no step 999"):
+                feed.take(loader, 1)
         loader.load_state_dict(state)
         for _ in range(8):
             feed.take(loader, 1)
