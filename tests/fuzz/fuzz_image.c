@@ -1,0 +1,112 @@
+/* Any bytes as a picture, built once for each family of formats: measured, and decoded through chains that
+ * crop, shrink, turn and resize, by the facts that measuring found or by made-up ones where it refused.
+ * The first two bytes choose chain and epoch. Every failure is one of a sample, with a reason. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "decoders/chain.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { MAX_PIXELS = 1 << 20, HEAD_BYTES = 2, CHAINS = 4 }; /* larger claims are left to the size limit */
+
+/* FUZZ_FORMAT: the one; UNKNOWN: those that FFmpeg decodes. */
+static bool ours(enum hr_media_format format)
+{
+    return FUZZ_FORMAT ? format == FUZZ_FORMAT : format >= HR_MEDIA_GIF && format <= HR_MEDIA_AVIF;
+}
+
+static void check(int ret, const struct hr_error *err)
+{
+    if (ret < 0 && (err->code != ret || !err->text[0] || hr_error_scope_of(ret) != HR_SCOPE_SAMPLE))
+        abort();
+}
+
+/* ---- chains ---- */
+
+static struct hr_arg number(const char *name, int64_t value, const char *text)
+{
+    return (struct hr_arg){.name = name, .kind = HR_ARG_INT, .integer = value, .number = (double)value,
+                           .text = text};
+}
+
+static struct hr_arg word(const char *name, const char *text)
+{
+    return (struct hr_arg){.name = name, .kind = HR_ARG_STR, .text = text};
+}
+
+static struct hr_arg yes(const char *name)
+{
+    return (struct hr_arg){.name = name, .kind = HR_ARG_BOOL, .boolean = true, .text = "true"};
+}
+
+static struct hr_chain *make_chain(int which, const struct hr_facts *facts)
+{
+    struct hr_arg size = number("size", 24, "24"), ragged = yes("ragged"), planar = word("layout", "nchw");
+    struct hr_arg gray = word("channels", "gray"), scaled = word("scaled_decode", "auto");
+    struct hr_call cut[] = {{.name = "random_resized_crop", .args = &size, .arg_count = 1}, {.name = "hflip"}};
+    struct hr_call center[] = {{.name = "center_crop", .args = &size, .arg_count = 1}};
+    struct hr_call shrink[] = {{.name = "resize", .args = &size, .arg_count = 1},
+                               {.name = "random_crop", .args = &size, .arg_count = 1}};
+    const struct hr_call output_planar = {.name = "output", .args = &planar, .arg_count = 1};
+    const struct hr_call output_ragged = {.name = "output", .args = &ragged, .arg_count = 1};
+    const struct hr_call options_gray = {.name = "f", .args = &gray, .arg_count = 1};
+    const struct hr_call options_scaled = {.name = "f", .args = &scaled, .arg_count = 1};
+    const struct hr_chain_spec specs[CHAINS] = {
+        {.ops = cut, .op_count = 2},
+        {.ops = center, .op_count = 1, .options = &options_gray},
+        {.ops = shrink, .op_count = 2, .options = &options_scaled, .output = &output_planar},
+        {.output = &output_ragged},
+    };
+    struct hr_chain_spec spec = specs[which];
+    struct hr_chain *chain = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+
+    spec.type = HR_FIELD_IMAGE;
+    spec.field = "f";
+    spec.max_width = facts->width;
+    spec.max_height = facts->height;
+    if (hr_chain_create(&spec, &chain, &err) < 0)
+        abort();
+    return chain;
+}
+
+static void decode(const uint8_t *head, const struct hr_facts *facts, const uint8_t *value, size_t bytes)
+{
+    struct hr_chain *chain = make_chain(head[0] % CHAINS, facts);
+    struct hr_context *context = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+    struct hr_sample_plan plan;
+
+    if (hr_context_create(chain, &context, NULL) < 0)
+        abort();
+    for (uint64_t position = 0; position < 2; position++) { /* the second in a context in use */
+        void *dst[HR_CHAIN_MAX_OUTPUTS] = {0};
+        if (hr_chain_plan(chain, facts, bytes, 1, head[1], position, 0, &plan, &err) < 0)
+            break;
+        dst[0] = hr_alloc_aligned(64, hr_align_up(plan.bytes[0] ? plan.bytes[0] : 1, 64));
+        check(hr_chain_decode(chain, context, &plan, 0, value, bytes, dst, &err), &err);
+        hr_free(dst[0]);
+    }
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct hr_facts facts = {.width = 40, .height = 30};
+    struct hr_error err = HR_ERROR_INIT;
+
+    if (bytes < HEAD_BYTES || !ours(hr_media_sniff(data + HEAD_BYTES, bytes - HEAD_BYTES)))
+        return 0;
+    uint8_t *padded = calloc(bytes - HEAD_BYTES + HR_CHAIN_PADDING, 1);
+    memcpy(padded, data + HEAD_BYTES, bytes - HEAD_BYTES);
+    bytes -= HEAD_BYTES;
+    check(hr_media_measure(data + HEAD_BYTES, bytes, HR_FIELD_IMAGE, data[0] & 64, NULL, &facts, &err), &err);
+    if ((uint64_t)facts.width * facts.height <= MAX_PIXELS)
+        decode(data, &facts, padded, bytes);
+    free(padded);
+    return 0;
+}
