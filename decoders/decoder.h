@@ -13,7 +13,9 @@
 #include "base/types.h"
 
 /* Limits on one picture, checked at its header, before anything is allocated. */
+#ifndef HR_IMAGE_MAX_PIXELS /* fuzzers have a lower one, or they would do little but fill memory */
 #define HR_IMAGE_MAX_PIXELS UINT64_C(178000000)
+#endif
 /* Whole-picture memory that a decoder may take beside the pixels (progressive coefficients). */
 #define HR_IMAGE_MAX_COEFFICIENT_BYTES (UINT64_C(1) << 30)
 

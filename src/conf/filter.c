@@ -282,16 +282,11 @@ static bool is_in(const struct question *q, const struct filter_node *node)
 
 static bool matches(const struct question *q, const struct filter_node *node)
 {
-    char text[HR_FILTER_MAX_MATCH + 1];
     struct hr_filter_value value;
 
-    if (!value_of(q, &node->left, &value) || value.text_bytes > HR_FILTER_MAX_MATCH ||
-        memchr(value.text_bytes ? value.text : "", 0, value.text_bytes))
+    if (!value_of(q, &node->left, &value) || value.text_bytes > HR_FILTER_MAX_MATCH)
         return false;
-    if (value.text_bytes)
-        memcpy(text, value.text, value.text_bytes);
-    text[value.text_bytes] = 0;
-    return regexec(&node->regex, text, 0, NULL, 0) == 0;
+    return hr_regex_matches(node->regex, value.text_bytes ? value.text : "", value.text_bytes);
 }
 
 static bool is_true(const struct question *q, const struct filter_node *node)

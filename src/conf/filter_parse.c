@@ -16,9 +16,6 @@
 #include "base/mem.h"
 #include "conf/filter_parts.h"
 
-/* Compiling takes the square of these, and matching more: a thousand is a tenth of a second at worst. */
-enum { REGEX_NODES = 1000, REGEX_NODES_OF_ALL = 4000, REGEX_DEPTH = 32 };
-
 enum token {
     TOKEN_END,
     TOKEN_NAME,
@@ -48,7 +45,6 @@ struct parser {
     enum filter_op op;
     struct filter_operand constant; /* NUMBER, STRING */
     int depth;
-    uint64_t regex_nodes; /* of all regular expressions so far */
     struct hr_error *err;
 };
 
@@ -362,117 +358,16 @@ static int take_list(struct parser *p, struct filter_node *node)
     return ret < 0 ? ret : take(p, TOKEN_CLOSE_LIST, "',' or ']'");
 }
 
-/* How large a regular expression becomes when it is compiled: repetitions copy what they repeat, and
- * nest. An estimate in nodes; saturates. */
-struct regex_size {
-    uint64_t sums[REGEX_DEPTH]; /* of each open group so far */
-    uint64_t atom;              /* the last one, part of the sum */
-    int depth;
-};
-
-static void add_atom(struct regex_size *r, uint64_t nodes)
-{
-    r->atom = nodes;
-    r->sums[r->depth] += nodes;
-}
-
-static void repeat_atom(struct regex_size *r, uint64_t times)
-{
-    uint64_t nodes = r->atom * times + 1;
-
-    r->sums[r->depth] += nodes - r->atom;
-    r->atom = nodes;
-}
-
-/* The end of a [...] that begins at s, or of the text. */
-static const char *skip_bracket(const char *s)
-{
-    s += s[1] == '^' ? 2 : 1;
-    s += *s == ']';
-    while (*s && *s != ']') {
-        const char *close = s[0] == '[' && s[1] && strchr(":.=", s[1]) ? strchr(s + 2, s[1]) : NULL;
-        s = close && close[1] == ']' ? close + 2 : s + 1;
-    }
-    return *s ? s + 1 : s;
-}
-
-/* {m}, {m,}, {,n} or {m,n}; or a brace that stands for itself. */
-static const char *take_interval(struct regex_size *r, const char *s)
-{
-    char *end;
-    unsigned long most = strtoul(s + 1, &end, 10);
-
-    if (*end == ',')
-        most = is_digit(end[1]) ? strtoul(end + 1, &end, 10) : (end++, most + 1);
-    if (!(is_digit(s[1]) || (s[1] == ',' && is_digit(s[2]))) || *end != '}') {
-        add_atom(r, 1);
-        return s + 1;
-    }
-    repeat_atom(r, most > REGEX_NODES ? REGEX_NODES : most ? most : 1);
-    return end + 1;
-}
-
-static bool close_group(struct regex_size *r)
-{
-    if (r->depth == 0)
-        return false;
-    uint64_t nodes = r->sums[r->depth--] + 1;
-    add_atom(r, nodes);
-    return true;
-}
-
-static const char too_large[] = "it is too large, with its repetitions multiplied out";
-
-/* What would make matching slow or the compiled form large is not taken. *nodes is added to. */
-static const char *regex_trouble(const char *s, uint64_t *nodes)
-{
-    struct regex_size r = {.atom = 0};
-
-    while (*s) {
-        if (*s == '\\' && s[1] >= '1' && s[1] <= '9')
-            return "back-references are not taken";
-        if (*s == '(') {
-            if (++r.depth == REGEX_DEPTH)
-                return "its groups nest too deep";
-            r.sums[r.depth] = r.atom = 0;
-        } else if (*s == ')' && close_group(&r)) {
-            ;
-        } else if (*s == '*' || *s == '?' || *s == '+') {
-            repeat_atom(&r, *s == '+' ? 2 : 1);
-        } else if (*s != '{') {
-            add_atom(&r, 1);
-        }
-        if (*s == '{')
-            s = take_interval(&r, s);
-        else if (*s == '[')
-            s = skip_bracket(s);
-        else
-            s += *s == '\\' && s[1] ? 2 : 1;
-        if (r.sums[r.depth] > REGEX_NODES)
-            return too_large;
-    }
-    *nodes += r.sums[0];
-    return *nodes > REGEX_NODES_OF_ALL ? "all of them together are too large" : NULL;
-}
-
 static int take_regex(struct parser *p, struct filter_node *node)
 {
-    char reason[160];
+    const char *trouble;
 
     if (p->token != TOKEN_STRING)
         return expected(p, "a regular expression in quotes");
-    const char *trouble = regex_trouble(p->constant.value.text, &p->regex_nodes);
-    if (!trouble && p->constant.value.text_bytes > 512)
-        trouble = "it has more than 512 bytes";
-    if (!trouble) {
-        int code = regcomp(&node->regex, p->constant.value.text, REG_EXTENDED | REG_NOSUB);
-        node->has_regex = code == 0;
-        if (code) {
-            regerror(code, &node->regex, reason, sizeof(reason));
-            trouble = reason;
-        }
-    }
-    if (trouble)
+    int ret = hr_regex_create(p->constant.value.text, &node->regex, &trouble);
+    if (ret == HR_E_NOMEM)
+        return out_of_memory(p);
+    if (ret < 0)
         return hr_filter_fail(p->filter, p->at, p->err, "not a regular expression to match with: %s",
                               trouble);
     return advance(p);
@@ -657,8 +552,7 @@ void hr_filter_destroy(struct hr_filter *filter)
     while (filter->made) {
         struct filter_node *node = filter->made;
         filter->made = node->made_before;
-        if (node->has_regex)
-            regfree(&node->regex);
+        hr_regex_destroy(node->regex);
         hr_free(node->list);
         hr_free(node);
     }

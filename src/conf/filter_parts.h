@@ -2,9 +2,8 @@
 #ifndef HR_CONF_FILTER_PARTS_H
 #define HR_CONF_FILTER_PARTS_H
 
-#include <regex.h>
-
 #include "conf/filter.h"
+#include "conf/regex.h"
 
 enum filter_op { OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE };
 
@@ -35,8 +34,7 @@ struct filter_node {
     struct filter_operand left, right;
     struct filter_operand *list;
     int list_count;
-    regex_t regex;
-    bool has_regex;
+    struct hr_regex *regex;
     struct filter_node *child, *next; /* first child; next sibling */
     struct filter_node *made_before;  /* all nodes, for freeing */
 };

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "conf/filter.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
 static int find(void *context, const char *name, struct hr_filter_column *out, struct hr_error *err)
 {
     if (name[0] < 'a' || name[0] > 'f')

@@ -178,12 +178,12 @@ static const struct {
     {"s =~ '('", 6, "not a regular expression", ""},
     {"s =~ '(a)\\1'", 6, "back-references", ""},
     {"s =~ '((a{100}){100}){100}'", 6, "repetitions", ""},
-    {"s =~ 'a++++++++++++++++++++++++++++++'", 6, "repetitions", ""},
-    {"s =~ '((((((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+'", 6, "repetitions", ""},
     {"s =~ '(a{60,}){99}'", 6, "repetitions", ""},
-    {"s =~ 'a+++++++++k*+++++++++++d'", 6, "repetitions", ""},
-    {"s =~ '((k*){40}){40}+'", 6, "repetitions", ""},
     {"s =~ '((k{,100}){,100}){,100}'", 6, "repetitions", ""},
+    {"s =~ 'a{5000}'", 6, "repetitions", ""},
+    {"s =~ '\\d'", 6, "[0-9]", ""},
+    {"s =~ '[[:letter:]]'", 6, "unknown class", ""},
+    {"s =~ '*a'", 6, "repetition of nothing", ""},
     {"has i", 5, "'i' where '('", ""},
     {"has(3)", 5, "'3' where a field's name", ""},
     {"i == $", 6, "unexpected '$'", ""},
@@ -241,11 +241,6 @@ static void limits_hold(void **state)
     for (int i = 0; i < 1025; i++)
         strcat(text, i ? "orb " : "b ");
     assert_int_equal(hr_filter_parse(text, &filter, &err), HR_E_CONFIG);
-    text[0] = 0;
-    for (int i = 0; i < 100; i++)
-        snprintf(text + strlen(text), 40, "%ss =~ '((k*){12}){12}+'", i ? " or " : "");
-    assert_int_equal(hr_filter_parse(text, &filter, &err), HR_E_CONFIG);
-    assert_non_null(strstr(err.text, "all of them together"));
 }
 
 int main(void)
