@@ -45,9 +45,9 @@ ALWAYS_INLINE void hresize_rgb(const struct hr_hplan *plan, const uint8_t *row, 
     for (; x + 2 <= steps; x += 2, dst += 6, coeff += 2 * step) {
         hr_i32x4 a = sum_rgb(half, row + base[x], coeff, pairs) >> down;
         hr_i32x4 b = sum_rgb(half, row + base[x + 1], coeff + step, pairs) >> down;
-        hr_i64x2 v = (hr_i64x2)hr_vec_pack32(a & pixel, b & pixel);
-        memcpy(dst, &v[0], 8); /* the next one mends dst[3] */
-        memcpy(dst + 3, &v[1], 8);
+        hr_u8x16 v = (hr_u8x16)hr_vec_pack32(a & pixel, b & pixel);
+        hr_vec_store8(dst, v); /* the next one mends dst[3] */
+        hr_vec_store8_high(dst + 3, v);
     }
     if (x < steps) {
         hr_i32x4 a = sum_rgb(half, row + base[x], coeff, pairs) >> down;

@@ -55,6 +55,11 @@ HR_VEC_INLINE void hr_vec_store8(void *p, hr_u8x16 v)
     memcpy(p, &v, 8);
 }
 
+HR_VEC_INLINE void hr_vec_store8_high(void *p, hr_u8x16 v)
+{
+    memcpy(p, (const uint8_t *)&v + 8, 8);
+}
+
 HR_VEC_INLINE hr_i16x8 hr_vec_set16(int16_t x)
 {
     return (hr_i16x8){x, x, x, x, x, x, x, x};
