@@ -67,6 +67,11 @@ static bool attached(const struct game *g, uint32_t i)
     return g->trainers[i].consumer != NULL;
 }
 
+static struct hr_ring_position position(uint64_t number)
+{
+    return (struct hr_ring_position){.step = number};
+}
+
 /* ---- the producer ---- */
 
 static void acquire(struct game *g)
@@ -105,7 +110,7 @@ static void publish(struct game *g)
         g->due.number[g->due.count++] = g->next_number;
     else if (!attached(g, 1) && !attached(g, 2))
         g->pending.number[g->pending.count++] = g->next_number;
-    hr_ring_publish(g->ring, (uint32_t)slot);
+    hr_ring_publish(g->ring, (uint32_t)slot, position(g->next_number));
 }
 
 static void give_up(struct game *g)
@@ -123,7 +128,7 @@ static void flush(struct game *g)
     uint32_t before = hr_ring_generation(g->ring);
 
     g->pending.count = 0;
-    MUST(hr_ring_flush(g->ring) == before + 1);
+    MUST(hr_ring_flush(g->ring, position(g->next_number + 1)) == before + 1);
 }
 
 static void check_stats(const struct game *g)
@@ -137,12 +142,15 @@ static void check_stats(const struct game *g)
 
 /* ---- coming and going ---- */
 
+/* The honest one wants all that there is; the others want anything. */
 static void attach(struct game *g, uint32_t i)
 {
     struct trainer *t = &g->trainers[i];
+    uint64_t from = i == HONEST ? g->pending.count ? g->pending.number[0] : g->next_number + 1
+                                : g->next_number + take_byte(g) % 4;
     int fds[3];
 
-    if (hr_ring_attach(g->ring, &t->consumer, fds, NULL) < 0)
+    if (hr_ring_attach(g->ring, position(from), &t->consumer, fds, NULL) < 0)
         abort();
     t->page = mmap(NULL, sizeof(*t->page), PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     MUST(t->page != MAP_FAILED);
@@ -270,6 +278,36 @@ static void close_one(struct game *g)
         hr_ring_close_consumer(t->consumer, HR_E_END);
 }
 
+/* What was not taken is taken back, and goes on with the next. */
+static void recall(struct game *g)
+{
+    struct trainer *t = &g->trainers[take_byte(g) % TRAINERS];
+    uint32_t from = take_byte(g) % 4;
+
+    if (!t->consumer)
+        return;
+    bool honest = t == &g->trainers[HONEST];
+    uint32_t first = t->page->queue[t->tail % HR_WIRE_MAX_SLOTS].slot;
+    int slot = hr_ring_recall(g->ring, t->consumer);
+    MUST(slot < (int)g->slots && (!honest || slot == (g->due.count ? (int)first : -1)));
+    hr_ring_want(g->ring, t->consumer, position(g->next_number + (honest ? 1 : from)));
+    MUST(!honest || !hr_ring_is_behind(g->ring, t->consumer));
+    if (!honest)
+        return;
+    g->due.count = 0;
+    t->tail = atomic_load_explicit(&t->page->tail, memory_order_relaxed);
+}
+
+static void look(struct game *g)
+{
+    const struct hr_ring_consumer *slow = hr_ring_find_slow(g->ring, 0);
+    bool known = !slow;
+
+    for (uint32_t i = 0; i < TRAINERS; i++)
+        known |= slow == g->trainers[i].consumer;
+    MUST(known && (!hr_ring_is_unwanted(g->ring) || !attached(g, HONEST)));
+}
+
 /* ---- the game ---- */
 
 static void play(struct game *g)
@@ -277,7 +315,7 @@ static void play(struct game *g)
     static void (*const operations[])(struct game *g) = {
         acquire, publish, take,    release,  scribble,         come_or_go,
         flush,   give_up, acquire, publish,  release_anything, abuse_wake,
-        close_one};
+        close_one, recall,  look};
 
     for (int i = 0; i < MAX_OPERATIONS && g->bytes > 0; i++) {
         operations[take_byte(g) % (sizeof(operations) / sizeof(operations[0]))](g);

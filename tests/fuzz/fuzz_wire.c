@@ -29,13 +29,14 @@ enum { RAW, SEALED, HELLO, SEEK, RELEASE, CLOSE, DRAIN, RESTART, KINDS };
     } while (0)
 
 struct trainer {
-    struct hr_session session;
-    int sock;    /* the trainer's end; -1 = not there */
+    struct hr_session *session;
+    int sock; /* the trainer's end; -1 = not there */
     struct hr_wire_control *control; /* after a welcome */
     bool told_why;
 };
 
-static struct hr_session_host host;
+static struct hr_session sessions[HR_MAX_SESSIONS];
+static struct hr_session_host host = {.sessions = sessions};
 static struct trainer trainers[TRAINERS];
 
 /* ---- the engine, once ---- */
@@ -77,8 +78,10 @@ static void open_engine(void)
     hr_conf_finish(&conf);
     hr_free(text);
     hr_free(path);
+    for (int i = 0; i < HR_MAX_SESSIONS; i++)
+        sessions[i].fd = sessions[i].wake_fd = -1;
     for (int i = 0; i < TRAINERS; i++)
-        trainers[i].sock = -1;
+        trainers[i] = (struct trainer){.session = &sessions[i], .sock = -1};
 }
 
 /* ---- the trainer's side ---- */
@@ -88,8 +91,9 @@ static void come(struct trainer *t, uint32_t incarnation)
     int pair[2];
 
     MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-    *t = (struct trainer){.sock = pair[1],
-                          .session = {.fd = pair[0], .wake_fd = -1, .incarnation = incarnation}};
+    t->sock = pair[1];
+    t->told_why = false;
+    *t->session = (struct hr_session){.fd = pair[0], .wake_fd = -1, .incarnation = incarnation};
 }
 
 static void check_welcome(struct trainer *t, const struct hr_wire_welcome *w, int fds[8], int count)
@@ -143,17 +147,17 @@ static void leave(struct trainer *t)
         munmap(t->control, sizeof(*t->control));
     t->control = NULL;
     hr_fd_close(&t->sock);
-    if (t->session.fd >= 0)
-        hr_session_end(&host, &t->session);
+    if (t->session->fd >= 0)
+        hr_session_end(&host, t->session);
 }
 
 /* Lets the session read what was sent, as the control loop would. */
 static void serve(struct trainer *t)
 {
-    int ret = hr_session_receive(&host, &t->session);
+    int ret = hr_session_receive(&host, t->session);
 
     if (ret == 0)
-        ret = hr_session_check_stream(&t->session);
+        ret = hr_session_check_stream(t->session);
     read_answers(t);
     if (ret == 0)
         return;
@@ -161,8 +165,11 @@ static void serve(struct trainer *t)
     leave(t);
 }
 
+/* Takes everything that was published, and gives it back. */
 static void release_all(struct trainer *t)
 {
+    if (t->control)
+        atomic_store_explicit(&t->control->tail, atomic_load(&t->control->head), memory_order_release);
     for (uint32_t i = 0; t->control && i < HR_WIRE_MAX_SLOTS; i++) {
         const struct hr_wire_entry *entry = &t->control->queue[i];
         if (entry->slot < 2)
@@ -215,7 +222,8 @@ static void say_hello(struct trainer *t, const uint8_t *data, size_t bytes)
         .head = {HR_WIRE_HELLO, sizeof(hello)}, .wire_version = HR_WIRE_VERSION,
         .rank = byte_at(data, bytes, 0), .world = byte_at(data, bytes, 1) + 1,
         .want_shared = byte_at(data, bytes, 2) & 1, .force_state = byte_at(data, bytes, 2) & 2,
-        .incarnation = byte_at(data, bytes, 2) >> 2};
+        .join_now = byte_at(data, bytes, 2) >> 2 & 1,
+        .incarnation = byte_at(data, bytes, 2) >> 3};
 
     memset(hello.client, 'c', sizeof(hello.client)); /* not terminated */
     hello.state_bytes = copy_state(hello.state, data, bytes, 3);
@@ -244,7 +252,7 @@ static void act(struct trainer *t, uint32_t what, const uint8_t *data, size_t by
         break;
     case RELEASE:
         release_all(t);
-        if (hr_session_check_stream(&t->session) == 0)
+        if (hr_session_check_stream(t->session) == 0)
             read_answers(t);
         break;
     case CLOSE:
