@@ -67,9 +67,10 @@ static bool attached(const struct game *g, uint32_t i)
     return g->trainers[i].consumer != NULL;
 }
 
+/* Batches are counted from 1. */
 static struct hr_ring_position position(uint64_t number)
 {
-    return (struct hr_ring_position){.step = number};
+    return (struct hr_ring_position){.step = number - 1};
 }
 
 /* ---- the producer ---- */
@@ -147,7 +148,7 @@ static void attach(struct game *g, uint32_t i)
 {
     struct trainer *t = &g->trainers[i];
     uint64_t from = i == HONEST ? g->pending.count ? g->pending.number[0] : g->next_number + 1
-                                : g->next_number + take_byte(g) % 4;
+                                : g->next_number + 1 + take_byte(g) % 4;
     int fds[3];
 
     if (hr_ring_attach(g->ring, position(from), &t->consumer, fds, NULL) < 0)
@@ -290,7 +291,7 @@ static void recall(struct game *g)
     uint32_t first = t->page->queue[t->tail % HR_WIRE_MAX_SLOTS].slot;
     int slot = hr_ring_recall(g->ring, t->consumer);
     MUST(slot < (int)g->slots && (!honest || slot == (g->due.count ? (int)first : -1)));
-    hr_ring_want(g->ring, t->consumer, position(g->next_number + (honest ? 1 : from)));
+    hr_ring_want(g->ring, t->consumer, position(g->next_number + 1 + (honest ? 0 : from)));
     MUST(!honest || !hr_ring_is_behind(g->ring, t->consumer));
     if (!honest)
         return;
