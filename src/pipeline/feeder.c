@@ -74,7 +74,8 @@ static void begin_batches(struct hr_engine *e)
     do {
         begun = false;
         for (int i = 0; i < HR_ENGINE_MAX_STREAMS; i++) {
-            struct hr_stream *s = atomic_load_explicit(&e->streams[i], memory_order_relaxed);
+            /* Acquire: pairs with the store in hr_engine_open_stream. */
+            struct hr_stream *s = atomic_load_explicit(&e->streams[i], memory_order_acquire);
             if (!s)
                 break;
             if (!s->running || e->planning_count == HR_ENGINE_MAX_STREAMS)
@@ -162,7 +163,7 @@ static void carry_out_commands(struct hr_engine *e)
 {
     pthread_mutex_lock(&e->command_lock);
     for (int i = 0; i < HR_ENGINE_MAX_STREAMS; i++) {
-        struct hr_stream *s = atomic_load_explicit(&e->streams[i], memory_order_relaxed);
+        struct hr_stream *s = atomic_load_explicit(&e->streams[i], memory_order_acquire);
         bool left = false;
         if (!s)
             break;
