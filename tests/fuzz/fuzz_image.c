@@ -1,10 +1,12 @@
 /* Any bytes as a picture, built once for each family of formats: measured, and decoded through chains that
  * crop, shrink, turn and resize, by the facts that measuring found or by made-up ones where it refused.
- * The first two bytes choose chain and epoch. Every failure is one of a sample, with a reason. */
+ * The first two bytes choose chain and epoch. A JPEG is also repacked: what is taken comes back byte for byte,
+ * and is decoded in that form. Every failure is one of a sample, with a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "decoders/chain.h"
 
@@ -73,7 +75,8 @@ static struct hr_chain *make_chain(int which, const struct hr_facts *facts)
     return chain;
 }
 
-static void decode(const uint8_t *head, const struct hr_facts *facts, const uint8_t *value, size_t bytes)
+static void decode(const uint8_t *head, const struct hr_facts *facts, unsigned encoding, const uint8_t *value,
+                   size_t bytes)
 {
     struct hr_chain *chain = make_chain(head[0] % CHAINS, facts);
     struct hr_context *context = NULL;
@@ -87,11 +90,32 @@ static void decode(const uint8_t *head, const struct hr_facts *facts, const uint
         if (hr_chain_plan(chain, facts, bytes, 1, head[1], position, 0, &plan, &err) < 0)
             break;
         dst[0] = hr_alloc_aligned(64, hr_align_up(plan.bytes[0] ? plan.bytes[0] : 1, 64));
-        check(hr_chain_decode(chain, context, &plan, 0, value, bytes, dst, &err), &err);
+        check(hr_chain_decode(chain, context, &plan, encoding, value, bytes, dst, &err), &err);
         hr_free(dst[0]);
     }
     hr_context_destroy(context);
     hr_chain_destroy(chain);
+}
+
+static void repack(const uint8_t *head, const struct hr_facts *facts, const uint8_t *jpeg, size_t bytes)
+{
+    struct hr_buf packed = {0}, seek = {0}, restored = {0};
+    struct hr_error err = HR_ERROR_INIT;
+    int ret = hr_media_repack(jpeg, bytes, &packed, &seek, &err);
+
+    check(ret, &err);
+    if (ret == 0) {
+        size_t packed_bytes = packed.used;
+        static const uint8_t padding[HR_CHAIN_PADDING];
+        if (hr_media_restore(HR_ENCODING_REPACKED_JPEG, packed.data, packed_bytes, &restored, NULL) < 0 ||
+            restored.used != bytes || memcmp(restored.data, jpeg, bytes) != 0)
+            abort();
+        hr_buf_add(&packed, padding, sizeof(padding));
+        decode(head, facts, HR_ENCODING_REPACKED_JPEG, packed.data, packed_bytes);
+    }
+    hr_buf_finish(&packed);
+    hr_buf_finish(&seek);
+    hr_buf_finish(&restored);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -106,7 +130,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     bytes -= HEAD_BYTES;
     check(hr_media_measure(data + HEAD_BYTES, bytes, HR_FIELD_IMAGE, data[0] & 64, NULL, &facts, &err), &err);
     if ((uint64_t)facts.width * facts.height <= MAX_PIXELS)
-        decode(data, &facts, padded, bytes);
+        decode(data, &facts, HR_ENCODING_AS_IS, padded, bytes);
+    if (FUZZ_FORMAT == HR_MEDIA_JPEG && (uint64_t)facts.width * facts.height <= MAX_PIXELS)
+        repack(data, &facts, data + HEAD_BYTES, bytes);
     free(padded);
     return 0;
 }
