@@ -1,15 +1,8 @@
-/* What the LZ4 dictionary of kept bytes begins with: the sRGB profile that every third photograph carries,
- * and the markers that the JPEG standard's sample tables make nearly every encoder write. Part of the
- * format: no byte of it may ever change. Old values know the last part alone, which LZ4, counting
- * back from the end, does not mind. */
+/* What the LZ4 dictionary of kept bytes begins with: the markers that the JPEG standard's sample tables
+ * (Annex K) make nearly every encoder write. Part of the format: no byte of it may ever change. */
 #include "rjpeg/dictionary.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <string.h>
-
-/* Symbols of the AC tables of Annex K, which DHT segments hold. */
-static const uint8_t usual_markers[] = {
+const uint8_t rj_dictionary[RJ_DICTIONARY_BYTES] = {
     /* SOI, APP0 "JFIF" 1.01, 1:1 */
     0xff, 0xd8, 0xff, 0xe0, 0x00, 0x10, 'J', 'F', 'I', 'F', 0x00, 0x01, 0x01, 0x00, 0x00, 0x01, 0x00,
     0x01, 0x00, 0x00,
@@ -48,64 +41,3 @@ static const uint8_t usual_markers[] = {
     /* EOI */
     0xff, 0xd9,
 };
-
-/* The APP2 segment of "sRGB IEC61966-2.1" up to its curve. Copyright (c) 1998 Hewlett-Packard Company, who let
- * anyone use, copy and distribute the unchanged profile for any purpose. */
-static const char srgb_segment[] = "\377\342\014XICC_PROFILE\0\001\001"
-    "\0\0\014HLino\002\020\0\0mntrRGB XYZ \007\316\0\002\0\011\0\006\0001\0\0acspMSFT\0\0\0\0IEC sRGB\0"
-    "\0\0\0\0\0\0\0\0\0\0\0\0\0\366\326\0\001\0\0\0\0\323-HP  \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\021cprt\0\0\001P\0\0\0003desc\0\0\001\204\0\0"
-    "\0lwtpt\0\0\001\360\0\0\0\024bkpt\0\0\002\004\0\0\0\024rXYZ\0\0\002\030\0\0\0\024gXYZ\0\0\002,\0\0"
-    "\0\024bXYZ\0\0\002@\0\0\0\024dmnd\0\0\002T\0\0\0pdmdd\0\0\002\304\0\0\0\210vued\0\0\003L\0\0\0\206v"
-    "iew\0\0\003\324\0\0\0$lumi\0\0\003\370\0\0\0\024meas\0\0\004\014\0\0\0$tech\0\0\0040\0\0\0\014rTRC"
-    "\0\0\004<\0\0\010\014gTRC\0\0\004<\0\0\010\014bTRC\0\0\004<\0\0\010\014text\0\0\0\0Copyright (c) 19"
-    "98 Hewlett-Packard Company\0\0desc\0\0\0\0\0\0\0\022sRGB IEC61966-2.1\0\0\0\0\0\0\0\0\0\0\0\022sRGB"
-    " IEC61966-2.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    "\0\0\0\0\0\0\0XYZ \0\0\0\0\0\0\363Q\0\001\0\0\0\001\026\314XYZ \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0XYZ "
-    "\0\0\0\0\0\0o\242\0\0008\365\0\0\003\220XYZ \0\0\0\0\0\0b\231\0\0\267\205\0\0\030\332XYZ \0\0\0\0\0"
-    "\0$\240\0\0\017\204\0\0\266\317desc\0\0\0\0\0\0\0\026IEC http://www.iec.ch\0\0\0\0\0\0\0\0\0\0\0"
-    "\026IEC http://www.iec.ch\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-    "\0\0\0\0\0\0\0\0\0desc\0\0\0\0\0\0\0.IEC 61966-2.1 Default RGB colour space - sRGB\0\0\0\0\0\0\0\0"
-    "\0\0\0.IEC 61966-2.1 Default RGB colour space - sRGB\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0des"
-    "c\0\0\0\0\0\0\0,Reference Viewing Condition in IEC61966-2.1\0\0\0\0\0\0\0\0\0\0\0,Reference Viewing"
-    " Condition in IEC61966-2.1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0view\0\0\0\0\0\023"
-    "\244\376\0\024_.\0\020\317\024\0\003\355\314\0\004\023\013\0\003\\\236\0\0\0\001XYZ \0\0\0\0\0L\011"
-    "V\0P\0\0\0W\037\347meas\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\002\217\0\0\0\002sig "
-    "\0\0\0\0CRT curv\0\0\0\0\0\0\004\0";
-
-enum {
-    SEGMENT_BYTES = sizeof(srgb_segment) - 1,
-    CURVE_ENTRIES = 1024, /* 16 bits each, big-endian */
-    PROFILE_BYTES = SEGMENT_BYTES + 2 * CURVE_ENTRIES,
-};
-
-_Static_assert(PROFILE_BYTES + sizeof(usual_markers) == RJ_DICTIONARY_BYTES, "part of the format");
-
-static uint8_t dictionary[RJ_DICTIONARY_BYTES];
-
-/* IEC 61966-2-1's curve. No entry comes closer than 7e-5 to a half, so that any libm rounds it alike. */
-static void put_curve(uint8_t *out)
-{
-    for (int i = 0; i < CURVE_ENTRIES; i++, out += 2) {
-        double x = i / (double)(CURVE_ENTRIES - 1);
-        double y = x <= 0.04045 ? x / 12.92 : pow((x + 0.055) / 1.055, 2.4);
-        uint32_t v = (uint32_t)(65535 * y + 0.5);
-        out[0] = (uint8_t)(v >> 8);
-        out[1] = (uint8_t)v;
-    }
-}
-
-static void make_dictionary(void)
-{
-    memcpy(dictionary, srgb_segment, SEGMENT_BYTES);
-    put_curve(dictionary + SEGMENT_BYTES);
-    memcpy(dictionary + PROFILE_BYTES, usual_markers, sizeof(usual_markers));
-}
-
-const uint8_t *rj_dictionary(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, make_dictionary);
-    return dictionary;
-}

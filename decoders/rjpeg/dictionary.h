@@ -4,9 +4,8 @@
 
 #include "base/base.h"
 
-enum { RJ_DICTIONARY_BYTES = 3630 };
+enum { RJ_DICTIONARY_BYTES = 468 };
 
-/* RJ_DICTIONARY_BYTES bytes. From any thread. */
-const uint8_t *rj_dictionary(void);
+extern const uint8_t rj_dictionary[RJ_DICTIONARY_BYTES];
 
 #endif

@@ -19,7 +19,7 @@ static void make_dictionary(const struct hr_rjpeg_info *info, const uint8_t *hea
 {
     size_t quantizers = info->sizes_off - HR_RJPEG_HEADER_BYTES;
 
-    memcpy(d->bytes, rj_dictionary(), RJ_DICTIONARY_BYTES);
+    memcpy(d->bytes, rj_dictionary, RJ_DICTIONARY_BYTES);
     memcpy(d->bytes + RJ_DICTIONARY_BYTES, head + HR_RJPEG_HEADER_BYTES, quantizers);
     d->used = (int)(RJ_DICTIONARY_BYTES + quantizers);
 }
