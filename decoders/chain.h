@@ -169,7 +169,8 @@ int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type want
  * HR_E_DECODE: damaged, likewise. */
 int hr_media_repack(const uint8_t *bytes, size_t count, struct hr_buf *out, struct hr_buf *seek,
                     struct hr_error *err) HR_MUST_CHECK;
-/* The original bytes of a stored value, appended to out; of raw pixels a PNG. */
+/* The original bytes of a stored value, appended to out; of raw pixels a PNG, and
+ * of a repacked PNG one of the same samples and chunks. */
 int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, struct hr_buf *out,
                      struct hr_error *err) HR_MUST_CHECK;
 

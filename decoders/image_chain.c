@@ -12,6 +12,7 @@
 #include "decoders/pixels.h"
 #include "decoders/raw_pixels.h"
 #include "decoders/repacked.h"
+#include "decoders/rpng.h"
 #include "decoders/scratch.h"
 #include "decoders/sink.h"
 
@@ -27,7 +28,7 @@ struct image_context {
     struct hr_context base; /* first */
     struct hr_picture *picture;
     void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
-    void *repacked, *raw;         /* states of the decoders of other encodings, likewise */
+    void *repacked, *png, *raw;   /* states of the decoders of other encodings, likewise */
     uint32_t max_width;
     /* icc: srgb */
     struct hr_icc *icc;
@@ -245,6 +246,7 @@ static void context_destroy(struct hr_context *base)
         if (context->states[i])
             hr_decoder_at(i)->image->destroy(context->states[i]);
     hr_repacked_jpeg_decoder.destroy(context->repacked);
+    hr_repacked_png_decoder.destroy(context->png);
     hr_raw_pixels_decoder.destroy(context->raw);
     hr_picture_destroy(context->picture);
     hr_icc_destroy(context->icc);
@@ -293,6 +295,10 @@ static int choose(struct image_context *context, unsigned encoding, const uint8_
                                   HR_DECODER_REGION | HR_DECODER_SCALED, NULL};
         ret = make_state(context, choice->image, &context->repacked);
         choice->state = context->repacked;
+    } else if (encoding == HR_ENCODING_REPACKED_PNG) {
+        *choice = (struct choice){"repacked png", &hr_repacked_png_decoder, HR_DECODER_REGION, NULL};
+        ret = make_state(context, choice->image, &context->png);
+        choice->state = context->png;
     } else if (encoding == HR_ENCODING_RAW_PIXELS) {
         *choice = (struct choice){"raw pixels", &hr_raw_pixels_decoder, HR_DECODER_REGION, NULL};
         ret = make_state(context, choice->image, &context->raw);

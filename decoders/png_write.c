@@ -1,4 +1,4 @@
-/* libspng's encoder, streaming into a buffer. */
+/* libspng's encoder, streaming into a buffer; 1 to 4 channels. */
 #include "decoders/png_write.h"
 
 #include <spng.h>
@@ -14,8 +14,10 @@ static int take(spng_ctx *ctx, void *user, void *bytes, size_t count)
 
 static int encode(spng_ctx *ctx, const struct hr_raw_pixels *p, struct hr_buf *out)
 {
+    static const uint8_t types[] = {SPNG_COLOR_TYPE_GRAYSCALE, SPNG_COLOR_TYPE_GRAYSCALE_ALPHA,
+                                    SPNG_COLOR_TYPE_TRUECOLOR, SPNG_COLOR_TYPE_TRUECOLOR_ALPHA};
     struct spng_ihdr ihdr = {.width = p->width, .height = p->height, .bit_depth = 8,
-                             .color_type = p->channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR};
+                             .color_type = types[p->channels - 1]};
     struct spng_iccp iccp = {.profile_name = "ICC", .profile_len = p->icc_bytes,
                              .profile = (char *)(uintptr_t)p->icc};
     int ret = spng_set_png_stream(ctx, take, out);

@@ -9,6 +9,7 @@
 #include "decoders/png_write.h"
 #include "decoders/repacked.h"
 #include "decoders/rjpeg/rjpeg.h"
+#include "decoders/rpng.h"
 #include "decoders/scratch.h"
 
 struct repacked {
@@ -124,6 +125,8 @@ int hr_media_restore(unsigned encoding, const uint8_t *bytes, size_t count, stru
 {
     if (encoding == HR_ENCODING_REPACKED_JPEG)
         return hr_rjpeg_restore(bytes, count, out, err);
+    if (encoding == HR_ENCODING_REPACKED_PNG)
+        return hr_rpng_restore(bytes, count, out, err);
     if (encoding == HR_ENCODING_RAW_PIXELS) {
         struct hr_raw_pixels raw;
         int ret = hr_raw_pixels_open(bytes, count, &raw, err);

@@ -30,6 +30,7 @@ static const struct hr_cli_arg args[] = {
 
 static const char *const froms[] = {"guess", "folder", "jsonl", "pairs", "wds", NULL};
 static const char *const jpegs[] = {"repack", "keep", NULL};
+static const char *const pngs[] = {"keep", "repack", NULL};
 static const char *const stores[] = {"files", "raw", NULL};
 
 #define AT(member) offsetof(struct hr_pack_options, member)
@@ -50,6 +51,9 @@ static const struct hr_opt opts[] = {
      "how JPEG pictures are stored: repacked (loads several times faster, same pixels, the file can be "
      "restored), or as they are", .fallback = "repack",
      .choices = jpegs},
+    {"png", 0, HR_OPT_CHOICE, NULL, AT(png),
+     "how 8-bit PNG pictures are stored: as they are, or repacked (loads several times faster; extracting gives "
+     "the same samples and metadata, not the same file)", .fallback = "keep", .choices = pngs},
     {"resize-short", 0, HR_OPT_INT, "N", AT(resize_short),
      "pictures whose short side is longer are stored with one of N pixels, as JPEG", .min = 1, .max = 65500},
     {"max-side", 0, HR_OPT_INT, "N", AT(max_side),
@@ -208,6 +212,8 @@ static int take(void *user, const char *key, const struct hr_pack_record *record
         tally->resized += record ? record->resized : 0;
         tally->unresized += record ? record->unresized : 0;
         tally->raw += record ? record->raw : 0;
+        tally->png_repacked += record ? record->png_repacked : 0;
+        tally->png_kept += record ? record->png_kept : 0;
         tally->bytes_in += record ? record->bytes : 0;
         return 0;
     }
@@ -295,6 +301,8 @@ static int report_json(const struct pack *p, double seconds)
     hr_json_uint(&out, "left_out", p->source->left_out);
     hr_json_uint(&out, "renamed", t->renamed);
     add_jpeg_json(&out, &t->jpeg);
+    hr_json_uint(&out, "png_repacked", t->png_repacked);
+    hr_json_uint(&out, "png_kept", t->png_kept);
     hr_json_uint(&out, "resized", t->resized);
     hr_json_uint(&out, "not_resized", t->unresized);
     hr_json_uint(&out, "raw", t->raw);
@@ -340,6 +348,9 @@ static int report_text(const struct pack *p, double seconds)
                     hr_cli_format_bytes((uint64_t)((double)p->bytes / seconds), b));
     hr_buf_add_str(&out, "\n");
     add_jpeg_text(&out, &t->jpeg);
+    if (t->png_repacked || t->png_kept)
+        hr_buf_addf(&out, "%s PNG pictures repacked, %s kept as they are\n",
+                    hr_cli_format_count(t->png_repacked, a), hr_cli_format_count(t->png_kept, b));
     if (t->resized)
         hr_buf_addf(&out, "%s pictures made smaller\n", hr_cli_format_count(t->resized, a));
     if (t->unresized)
@@ -498,7 +509,8 @@ static int run(struct pack *p, struct hr_error *err)
     if (p->options.append && hr_append_open(p->folder, &p->source->schema, &p->append, err) < 0)
         return fail_before(err);
     p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media,
-                                           p->options.jpeg == HR_PACK_JPEG_REPACK, reduction_of(&p->options)};
+                                           p->options.jpeg == HR_PACK_JPEG_REPACK,
+                                           p->options.png == HR_PACK_PNG_REPACK, reduction_of(&p->options)};
     return p->options.dry_run ? dry_run(p, err) : pack_all(p, err);
 }
 

@@ -105,7 +105,7 @@ const char *hr_media_format_name(enum hr_media_format format);
 enum hr_encoding {
     HR_ENCODING_AS_IS = 0,
     HR_ENCODING_REPACKED_JPEG = 1, /* docs/formats/repacked-jpeg.md */
-    HR_ENCODING_REPACKED_PNG = 2,  /* reserved */
+    HR_ENCODING_REPACKED_PNG = 2,  /* docs/formats/repacked-png.md */
     HR_ENCODING_PACKETS = 3,       /* reserved: media packets in decode order */
     HR_ENCODING_RAW_PIXELS = 4,    /* docs/formats/raw-pixels.md */
 };

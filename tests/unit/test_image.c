@@ -18,6 +18,7 @@
 #include "decoders/decoder.h"
 #include "decoders/exif.h"
 #include "decoders/pixels.h"
+#include "decoders/rpng.h"
 #include "lib/shared.h"
 
 /* ---- the reference: libjpeg, nothing else ---- */
@@ -507,6 +508,51 @@ static void raw_pixels_of_any_header_are_refused_or_rows(void **state)
     hr_chain_destroy(chain);
 }
 
+static void repacked_pngs_of_any_bytes_are_refused_or_rows(void **state)
+{
+    static uint8_t out[64 * 64 * 3];
+    struct hr_chain *chain = make_chain();
+    struct hr_facts facts = {.format = HR_MEDIA_PNG, .width = 101, .height = 67, .channels = 3};
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out}, *png;
+    struct hr_context *context;
+    struct hr_buf packed = {0};
+    char path[1024];
+    size_t count;
+    int refused = 0;
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/tests/data/cases/P07-rgba.png", getenv("HR_SOURCE_ROOT"));
+    assert_int_equal(hr_fd_read_file(path, 1 << 20, &png, &count, NULL), 0);
+    assert_int_equal(hr_rpng_encode(png, count, &packed, NULL), 0);
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    for (int i = 0; i < 3000; i++) {
+        struct hr_buf back = {0};
+        struct hr_sample_plan plan;
+        struct hr_error err;
+        size_t n = i && pick(4) == 0 ? pick((uint32_t)packed.used) : packed.used;
+        uint8_t *tight = hr_alloc(n + HR_CHAIN_PADDING);
+        memcpy(tight, packed.data, n);
+        memset(tight + n, 0x5a, HR_CHAIN_PADDING);
+        for (uint32_t k = i ? 1 + pick(4) : 0; k && n; k--)
+            tight[pick(pick(2) ? (uint32_t)n : (uint32_t)hr_min_u64(n, 60))] = (uint8_t)pick(256);
+        assert_int_equal(hr_chain_plan(chain, &facts, n, 1, 0, (uint64_t)i, 0, &plan, &err), 0);
+        int ret = hr_chain_decode(chain, context, &plan, HR_ENCODING_REPACKED_PNG, tight, n, dst, &err);
+        assert_true(i || ret == 0);
+        refused += ret < 0;
+        if (ret < 0)
+            assert_int_equal(hr_error_scope_of(ret), HR_SCOPE_SAMPLE);
+        if (i % 8 == 0)
+            ret = hr_media_restore(HR_ENCODING_REPACKED_PNG, tight, n, &back, &err);
+        hr_buf_finish(&back);
+        hr_free(tight);
+    }
+    assert_in_range(refused, 700, 2999);
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+    hr_buf_finish(&packed);
+    hr_free(png);
+}
+
 static void steady_state_allocates_nothing(void **state)
 {
     static uint8_t out[64 * 64 * 3];
@@ -601,6 +647,7 @@ int main(void)
         cmocka_unit_test(jpeg_tables_are_not_carried_over),
         cmocka_unit_test(damaged_bytes_give_pixels_or_a_sample_error),
         cmocka_unit_test(raw_pixels_of_any_header_are_refused_or_rows),
+        cmocka_unit_test(repacked_pngs_of_any_bytes_are_refused_or_rows),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(orientation_is_read_strictly),
         cmocka_unit_test(bounds_of_ragged_outputs_hold),

@@ -172,6 +172,8 @@ static int take_shard(struct hr_journal *journal, struct json_object *object, st
                   .rejected = count_of(object, "rejected"),
                   .renamed = count_of(object, "renamed"),
                   .jpeg = jpeg_of(object),
+                  .png_repacked = count_of(object, "png_repacked"),
+                  .png_kept = count_of(object, "png_kept"),
                   .resized = count_of(object, "resized"),
                   .unresized = count_of(object, "unresized"),
                   .raw = count_of(object, "raw"),
@@ -260,6 +262,8 @@ int hr_journal_add(struct hr_journal *journal, const struct hr_journal_shard *sh
     hr_json_uint(&line, "repacked_bytes", shard->tally.jpeg.stored_bytes);
     for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
         hr_json_uint(&line, hr_rjpeg_refusal_name(i), shard->tally.jpeg.kept[i]);
+    hr_json_uint(&line, "png_repacked", shard->tally.png_repacked);
+    hr_json_uint(&line, "png_kept", shard->tally.png_kept);
     hr_json_uint(&line, "resized", shard->tally.resized);
     hr_json_uint(&line, "unresized", shard->tally.unresized);
     hr_json_uint(&line, "raw", shard->tally.raw);

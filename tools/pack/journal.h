@@ -22,6 +22,7 @@ struct hr_journal_run {
 struct hr_tally {
     uint64_t found, packed, rejected, renamed;
     struct hr_jpeg_counts jpeg;
+    uint64_t png_repacked, png_kept;
     uint64_t resized, unresized, raw; /* pictures; unresized: larger than asked for */
     uint64_t bytes_in; /* payload of what was packed */
 };

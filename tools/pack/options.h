@@ -5,6 +5,7 @@
 #include "tools/cli.h"
 
 enum hr_pack_jpeg { HR_PACK_JPEG_REPACK, HR_PACK_JPEG_KEEP };
+enum hr_pack_png { HR_PACK_PNG_KEEP, HR_PACK_PNG_REPACK };
 enum hr_pack_store { HR_PACK_STORE_FILES, HR_PACK_STORE_RAW };
 
 enum { HR_PACK_QUALITY = 90 }; /* of JPEG files made here, when none is given */
@@ -18,6 +19,7 @@ struct hr_pack_options {
     bool resume, append, strict, dry_run, verify_media;
     bool follow_symlinks, allow_outside;
     int jpeg;  /* enum hr_pack_jpeg */
+    int png;   /* enum hr_pack_png */
     int store; /* enum hr_pack_store */
     int64_t resize_short, max_side, quality; /* 0 = not given */
     const char *root;           /* tree that embedded paths may lie in; NULL = the JSONL's folder */

@@ -47,6 +47,8 @@ static char *options_text(const struct hr_pack_options *o, const struct hr_sourc
 
     hr_buf_addf(&text, "from=%s shard-size=%" PRIu64 " jpeg=%s", source->kind->name,
                 o->shard_bytes, o->jpeg == HR_PACK_JPEG_REPACK ? "repack" : "keep");
+    if (o->png == HR_PACK_PNG_REPACK)
+        hr_buf_add_str(&text, " png=repack");
     if (o->resize_short)
         hr_buf_addf(&text, " resize-short=%" PRId64, o->resize_short);
     if (o->max_side)
@@ -419,6 +421,8 @@ int hr_output_add(struct hr_output *output, const struct hr_pack_record *record,
     output->tally.resized += record->resized;
     output->tally.unresized += record->unresized;
     output->tally.raw += record->raw;
+    output->tally.png_repacked += record->png_repacked;
+    output->tally.png_kept += record->png_kept;
     output->tally.bytes_in += record->bytes;
     return 0;
 }

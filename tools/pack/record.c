@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "decoders/chain.h"
+#include "decoders/rpng.h"
 #include "tools/pack/kinds.h"
 #include "tools/pack/npy.h"
 
@@ -28,6 +29,7 @@ void hr_pack_record_init(struct hr_pack_record *record, uint32_t field_count)
     record->bytes = record->payload = record->owned_bytes = 0;
     record->renamed = record->resized = record->unresized = record->raw = 0;
     record->jpeg = (struct hr_jpeg_counts){0};
+    record->png_repacked = record->png_kept = 0;
 }
 
 void hr_pack_record_finish(struct hr_pack_record *record)
@@ -177,6 +179,25 @@ static int repack_image(struct hr_pack_record *record, struct hr_value *v, struc
     return ret;
 }
 
+/* Stores a PNG repacked where that gives back its samples and is worth it, else as it is. */
+static int repack_png(struct hr_pack_record *record, struct hr_value *v, struct hr_error *err)
+{
+    struct hr_buf packed = {0};
+    int ret = 0;
+
+    if (hr_rpng_encode(v->data, v->bytes, &packed, NULL) < 0) {
+        record->png_kept++;
+    } else {
+        v->data = own(record, &packed, err);
+        v->bytes = packed.used;
+        v->encoding = HR_ENCODING_REPACKED_PNG;
+        record->png_repacked++;
+        ret = v->data ? 0 : err->code;
+    }
+    hr_buf_finish(&packed);
+    return ret;
+}
+
 static int put_image(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
                      const void *data, uint64_t bytes, const struct hr_facts *facts,
                      struct hr_error *err)
@@ -187,9 +208,11 @@ static int put_image(const struct hr_intake *intake, struct hr_pack_record *reco
     put(record, field, data, bytes, facts);
     if (intake->schema->fields[field].type == HR_FIELD_IMAGE)
         ret = reduce_image(intake, record, v, err);
-    if (ret < 0 || !intake->repack_jpeg || v->facts.format != HR_MEDIA_JPEG || v->encoding != HR_ENCODING_AS_IS)
+    if (ret < 0 || v->encoding != HR_ENCODING_AS_IS)
         return ret;
-    return repack_image(record, v, err);
+    if (intake->repack_jpeg && v->facts.format == HR_MEDIA_JPEG)
+        return repack_image(record, v, err);
+    return intake->repack_png && v->facts.format == HR_MEDIA_PNG ? repack_png(record, v, err) : 0;
 }
 
 static int set_media(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,

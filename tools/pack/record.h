@@ -20,6 +20,7 @@ struct hr_pack_record {
     uint64_t bytes;    /* of all values as they came */
     uint64_t payload;  /* the same, but of pictures made anew what they have become: what fills a shard */
     uint32_t renamed;  /* values whose content is not what the file's name says */
+    uint32_t png_repacked, png_kept;
     uint32_t resized, unresized, raw; /* pictures made smaller; larger, but not of that kind; pixels */
     struct hr_jpeg_counts jpeg;       /* where they are to be repacked */
     /* What a source keeps from one record to the next in the same place, and how it goes. */
@@ -31,7 +32,7 @@ struct hr_pack_record {
 struct hr_intake {
     const struct hr_schema *schema;
     bool verify_media; /* decode each whole */
-    bool repack_jpeg;
+    bool repack_jpeg, repack_png;
     struct hr_reduction reduction;
 };
 
