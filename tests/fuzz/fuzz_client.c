@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { SLOTS = 3, MAX_HELD = SLOTS, MAX_OPERATIONS = 60, TIMEOUT_MS = 20, MAX_WAITS = 3 };
+enum { SLOTS = 3, MAX_HELD = 16, MAX_OPERATIONS = 60, TIMEOUT_MS = 20, MAX_WAITS = 3 };
 
 #define DATA_BYTES    ((uint64_t)SLOTS * NUMBERED_SLOT_BYTES)
 #define CONTROL_BYTES hr_align_up(sizeof(struct hr_wire_control), 4096)
@@ -227,10 +227,13 @@ static void walk(struct hr_batch *batch)
 static void next(struct game *g)
 {
     struct hr_batch *batch;
+
+    if (g->held_count == MAX_HELD) /* those of an earlier sidecar count, too */
+        return;
     int ret = hr_client_next(g->client, 0, &batch);
 
     check(g, ret);
-    MUST((ret == 0) == (batch != NULL) && (ret < 0 || g->held_count < MAX_HELD));
+    MUST((ret == 0) == (batch != NULL));
     if (ret < 0)
         return;
     walk(batch);
