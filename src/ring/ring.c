@@ -454,7 +454,7 @@ int hr_ring_recall(struct hr_ring *ring, struct hr_ring_consumer *consumer)
 
 struct hr_ring_consumer *hr_ring_find_slow(struct hr_ring *ring, uint64_t limit_ns)
 {
-    struct hr_ring_consumer *slow = NULL;
+    struct hr_ring_consumer *slow = NULL, *foremost = NULL;
     uint64_t now_ns = hr_clock_ns();
     uint32_t most = 0; /* held by one that starves: what it lacks, it may be keeping itself */
     bool starved = false;
@@ -468,9 +468,14 @@ struct hr_ring_consumer *hr_ring_find_slow(struct hr_ring *ring, uint64_t limit_
         } else if (!slow || c->held > slow->held) {
             slow = c;
         }
+        if (c->held > 0 && (!foremost || is_before(foremost->from, c->from)))
+            foremost = c;
     }
-    if (!starved || !slow || slow->held <= most || !ring->waiting_since_ns ||
-        now_ns - ring->waiting_since_ns < limit_ns)
+    if (slow && slow->held <= most)
+        slow = NULL;
+    else if (!slow) /* all starve, over batches that each of them holds */
+        slow = foremost;
+    if (!starved || !ring->waiting_since_ns || now_ns - ring->waiting_since_ns < limit_ns)
         slow = NULL;
     pthread_mutex_unlock(&ring->lock);
     return slow;

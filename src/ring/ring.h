@@ -73,7 +73,9 @@ void hr_ring_want(struct hr_ring *ring, struct hr_ring_consumer *consumer,
  * first such batch, or -1 when it has taken all. Nothing may be published meanwhile. */
 int hr_ring_recall(struct hr_ring *ring, struct hr_ring_consumer *consumer);
 /* The consumer that keeps most slots, when for so long no slot has come free and a replica that keeps
- * fewer has waited with nothing left to take; NULL = there is none. */
+ * fewer has waited with nothing left to take. When all of them wait like that, with every slot held by
+ * one or another (there are fewer slots than replicas need), the one furthest ahead. NULL = there is
+ * none. */
 struct hr_ring_consumer *hr_ring_find_slow(struct hr_ring *ring, uint64_t limit_ns);
 /* The consumer's eventfd: readable when it released a slot that we wait for. */
 int hr_ring_consumer_wake_fd(const struct hr_ring_consumer *consumer);

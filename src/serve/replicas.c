@@ -179,7 +179,8 @@ struct hr_session *hr_replicas_watch(struct hr_session_host *host)
         if (slow && !slow->told_slow)
             hr_log(HR_LOG_WARN,
                    "trainer %s (pid %d) of rank %u has kept its batches for %u s while a replica "
-                   "waits; --detach-slow would end it",
+                   "waits; more 'slots' help where all wait for each other, --detach-slow would "
+                   "end it",
                    slow->client, (int)slow->peer_pid, entry->rank,
                    (unsigned)(warn_after_ns / HR_NS_PER_S));
         if (slow)

@@ -300,6 +300,7 @@ void hr_session_stats_json(struct hr_session_host *host, const struct hr_session
     hr_json_uint(&b, "read_requests", e.read_requests);
     hr_json_uint(&b, "read_bytes", e.read_bytes);
     hr_json_uint(&b, "read_errors", e.read_errors);
+    hr_json_uint(&b, "read_retries", e.io_retries);
     hr_json_uint(&b, "reader_cpu_ns", e.reader_cpu_ns);
     hr_json_uint(&b, "worker_cpu_ns", e.worker_cpu_ns);
     hr_json_uint(&b, "worker_busy_ns", e.worker_busy_ns);

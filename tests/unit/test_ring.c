@@ -402,6 +402,33 @@ static void slow_replica_is_found_when_another_starves(void **state)
     hr_ring_destroy(ring);
 }
 
+/* Two slots, two replicas, one batch in each one's hands: neither can go on. */
+static void the_foremost_is_slow_when_all_hold_and_wait(void **state)
+{
+    struct hr_ring *ring = make_ring(2, true);
+    struct reader a, b;
+    struct hr_wire_entry e;
+    const uint64_t limit_ns = 10 * HR_NS_PER_MS;
+    struct hr_ring_consumer *first = attach_at(ring, 1, &a);
+
+    (void)state;
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 1});
+    assert_true(publish(ring, 1));
+    assert_int_equal(take_number(&a, &e), 1);
+    attach_at(ring, 0, &b);
+    assert_int_equal(hr_ring_recall(ring, first), -1);
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 0});
+    assert_true(publish(ring, 0));
+    assert_int_equal(take_number(&b, &e), 0);
+    assert_false(publish(ring, 1));
+    atomic_store(&a.page->consumer_waits, 1);
+    atomic_store(&b.page->consumer_waits, 1);
+    assert_null(hr_ring_find_slow(ring, limit_ns));
+    hr_clock_sleep_ns(2 * limit_ns);
+    assert_ptr_equal(hr_ring_find_slow(ring, limit_ns), first);
+    hr_ring_destroy(ring);
+}
+
 static void exclusive_ring_refuses_a_second_consumer(void **state)
 {
     struct hr_ring *ring = make_ring(1, false);
@@ -853,6 +880,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_wants_what_all_have),
         cmocka_unit_test(nonsense_in_tail_takes_nothing_back),
         cmocka_unit_test(slow_replica_is_found_when_another_starves),
+        cmocka_unit_test(the_foremost_is_slow_when_all_hold_and_wait),
         cmocka_unit_test(exclusive_ring_refuses_a_second_consumer),
         cmocka_unit_test(flush_starts_a_new_generation),
         cmocka_unit_test(producer_asks_to_be_woken),
