@@ -4,13 +4,17 @@
 
 #include <string.h>
 
+/* The whole scan is copied for it: a large file would need its size in memory once more. */
+enum { MOST_BYTES = 8 << 20 };
+
 static bool describe(const struct jpeg_decompress_struct *c, const struct hr_image_request *r,
                      struct hr_rjpeg_file *file)
 {
     bool gray = c->num_components == 1;
 
     /* A colour picture as gray is made of its pixels, not of its luma alone. */
-    if (r->shrink > 1 || c->progressive_mode || c->arith_code || c->comps_in_scan != c->num_components ||
+    if (r->count > MOST_BYTES || r->shrink > 1 || c->progressive_mode || c->arith_code ||
+        c->comps_in_scan != c->num_components ||
         (r->channels != 3 && !(gray && r->channels == 1)) || (!gray && c->num_components != 3))
         return false;
     if (gray ? c->jpeg_color_space != JCS_GRAYSCALE

@@ -118,6 +118,7 @@ static void close_idle_of_other_worlds(struct hr_session_host *host, uint32_t wo
 static int open_entry(struct hr_session_host *host, const struct hr_wire_hello *hello,
                       struct hr_stream_entry **out, struct hr_error *err)
 {
+    close_idle_of_other_worlds(host, hello->world); /* moves entries */
     struct hr_stream_entry *entry = find_entry(host, hello->rank, hello->world);
 
     if (entry && entry->sessions > 0 && !(entry->shared && hello->want_shared)) {
@@ -132,7 +133,6 @@ static int open_entry(struct hr_session_host *host, const struct hr_wire_hello *
         entry = NULL;
     }
     if (!entry) {
-        close_idle_of_other_worlds(host, hello->world);
         if (host->stream_count == HR_MAX_SESSIONS)
             return hr_fail(err, HR_E_LIMIT, "more than %d streams", HR_MAX_SESSIONS);
         struct hr_stream *stream;

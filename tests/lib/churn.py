@@ -111,6 +111,7 @@ class Churn:
         self.live = {}  # pid -> (kind, key, when to kill it)
         self.shared = {}  # (rank, world) -> as what it was opened last
         self.count = dict.fromkeys(KINDS, 0)
+        self.fewest = 1 << 30  # descriptors of the engine with nobody there
 
     def fork(self, work, *args):
         pid = os.fork()
@@ -188,7 +189,10 @@ class Churn:
         lost += self.unfree(0, 1)  # gives back the memory of the other worlds' streams
         fds = []
         feed.eventually(lambda: fds.append(feed.fds(engine)) or len(fds) > 5 and fds[-1] == fds[-6], 2)
-        return [feed.rss_kb(engine), feed.status(engine, "RssAnon"), min(fds), feed.threads(engine),
+        # The last ones may still be leaving; what was there before is what it has to come back to.
+        self.fewest = min(*fds, self.fewest)
+        feed.eventually(lambda: fds.append(feed.fds(engine)) or fds[-1] <= self.fewest)
+        return [feed.rss_kb(engine), feed.status(engine, "RssAnon"), fds[-1], feed.threads(engine),
                 feed.rss_kb(supervisor), feed.fds(supervisor), lost]
 
     def go(self, seconds, every, told):
