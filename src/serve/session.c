@@ -268,7 +268,9 @@ static int handle_seek(struct hr_session_host *host, struct hr_session *session,
     } else {
         state = hr_plan_state(host->plan);
         state.cursor.epoch = seek->epoch;
+        ret = hr_order_check_cursor(&host->plan->order, state.cursor, &err);
     }
+    /* Checked by now: a stream that was halted for a place that does not exist would halt for all. */
     if (ret == 0)
         ret = hr_replicas_move(host, session, &state, &err);
     if (ret < 0)

@@ -171,6 +171,19 @@ def test_seeks_in_a_row(honest):
     peer.close()
 
 
+@pytest.mark.parametrize("message", [seek(epoch=2**64 - 1), seek(state=b'{"epoch":1'), seek(state_bytes=2**32 - 1), b"garbage"])
+def test_a_replica_that_asks_for_nonsense_does_not_stop_the_others(world, message):
+    sidecar, want = world
+    with headrace.Loader(sidecar.address, rank=1, world=2, shared=True, timeout=5) as loader:
+        rows = feed.take(loader, 7)
+        for _ in range(3):
+            peer = Peer(sidecar).send(hello(rank=1, shared=1))
+            assert peer.answer()[0] == WELCOME
+            assert ERROR in peer.send(message).until_dropped()
+            rows += feed.take(loader, 7)
+        assert rows == want[:28]
+
+
 def test_descriptors_that_are_sent_along_are_closed(honest):
     before = feed.fds(honest.engine)
     files = [open("/dev/null") for _ in range(8)]
