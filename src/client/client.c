@@ -179,7 +179,8 @@ static void drop_old_entries(struct hr_client *client)
     uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);
 
     for (uint32_t n = 0; s->tail != head && n < HR_WIRE_MAX_SLOTS; n++) {
-        struct hr_wire_entry entry = s->control->queue[s->tail % HR_WIRE_MAX_SLOTS];
+        struct hr_wire_entry entry =
+            hr_wire_load_entry(&s->control->queue[s->tail % HR_WIRE_MAX_SLOTS]);
         if (entry.slot >= s->slot_count || (int32_t)(client->generation - entry.generation) <= 0)
             return;
         if (hr_session_claim(s))

@@ -95,7 +95,8 @@ static int take(struct hr_client *client, struct hr_batch **out)
         uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);
         if (head == s->tail)
             return 0;
-        struct hr_wire_entry entry = s->control->queue[s->tail % HR_WIRE_MAX_SLOTS];
+        struct hr_wire_entry entry =
+            hr_wire_load_entry(&s->control->queue[s->tail % HR_WIRE_MAX_SLOTS]);
         if (!hr_session_claim(s))
             continue; /* taken back */
         if (head - s->tail >= HR_WIRE_MAX_SLOTS) {

@@ -77,8 +77,9 @@ static void wake(struct hr_ring_consumer *consumer)
 void hr_consumer_post(struct hr_ring_consumer *consumer, uint32_t slot, uint32_t ticket,
                       uint32_t generation)
 {
-    consumer->page->queue[consumer->head % HR_WIRE_MAX_SLOTS] =
-        (struct hr_wire_entry){.slot = slot, .ticket = ticket, .generation = generation};
+    hr_wire_store_entry(
+        &consumer->page->queue[consumer->head % HR_WIRE_MAX_SLOTS],
+        (struct hr_wire_entry){.slot = slot, .ticket = ticket, .generation = generation});
     consumer->posted[consumer->head % HR_WIRE_MAX_SLOTS] = slot;
     consumer->ticket[slot] = ticket;
     consumer->held++;

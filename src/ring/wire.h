@@ -161,6 +161,22 @@ struct hr_wire_control {
     struct hr_wire_entry queue[HR_WIRE_MAX_SLOTS];
 };
 
+/* An entry that was taken back can be written again while a slow trainer still reads it, to find at its
+ * compare-and-swap that it was not its own. */
+static inline struct hr_wire_entry hr_wire_load_entry(const struct hr_wire_entry *at)
+{
+    return (struct hr_wire_entry){.slot = __atomic_load_n(&at->slot, __ATOMIC_RELAXED),
+                                  .ticket = __atomic_load_n(&at->ticket, __ATOMIC_RELAXED),
+                                  .generation = __atomic_load_n(&at->generation, __ATOMIC_RELAXED)};
+}
+
+static inline void hr_wire_store_entry(struct hr_wire_entry *at, struct hr_wire_entry entry)
+{
+    __atomic_store_n(&at->slot, entry.slot, __ATOMIC_RELAXED);
+    __atomic_store_n(&at->ticket, entry.ticket, __ATOMIC_RELAXED);
+    __atomic_store_n(&at->generation, entry.generation, __ATOMIC_RELAXED);
+}
+
 #define HR_WIRE_CONTROL_MAGIC 0x316c7463656e6168ull
 
 /* ---- a batch in a slot: header, field table, then data at 64-byte aligned offsets ---- */

@@ -75,7 +75,7 @@ static bool take(struct reader *r, struct hr_wire_entry *entry)
         *entry = (struct hr_wire_entry){0};
         return false;
     }
-    *entry = r->page->queue[r->tail % HR_WIRE_MAX_SLOTS];
+    *entry = hr_wire_load_entry(&r->page->queue[r->tail % HR_WIRE_MAX_SLOTS]);
     uint32_t tail = r->tail;
     bool ours = atomic_compare_exchange_strong(&r->page->tail, &tail, tail + 1);
     r->tail = ours ? tail + 1 : tail;
