@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <jpeglib.h>
@@ -110,4 +111,14 @@ struct bytes jpeg_make(const struct recipe *r, struct hr_rng *rng)
     jpeg_finish_compress(&c);
     jpeg_destroy_compress(&c);
     return (struct bytes){out, bytes};
+}
+
+void jpeg_check_row(void *rows, const uint8_t *row)
+{
+    struct rows *r = rows;
+    const struct picture *p = r->expected;
+
+    r->wrong += memcmp(row, p->pixels + ((size_t)(r->box.y + r->y) * p->width + r->box.x) * p->channels,
+                       (size_t)r->box.w * p->channels) != 0;
+    r->y++;
 }

@@ -3,6 +3,7 @@
 #define HR_TESTS_UNIT_JPEG_TOOL_H
 
 #include "base/rng.h"
+#include "rjpeg/rjpeg.h"
 
 struct bytes {
     uint8_t *data;
@@ -26,5 +27,15 @@ struct recipe {
 struct bytes jpeg_make(const struct recipe *recipe, struct hr_rng *rng);
 /* The picture at 1/shrink; fails the test where libjpeg refuses. hr_free the pixels. */
 struct picture jpeg_decode(struct bytes jpeg, uint32_t shrink);
+
+/* Compares the rows of a box with the picture's: the user of a hr_rjpeg_sink. */
+struct rows {
+    const struct picture *expected;
+    struct hr_rjpeg_box box;
+    uint32_t y; /* rows so far */
+    uint32_t wrong;
+};
+
+void jpeg_check_row(void *rows, const uint8_t *row);
 
 #endif

@@ -47,27 +47,11 @@ static struct hr_rjpeg_file describe(struct bytes jpeg)
     return file;
 }
 
-struct rows {
-    const struct picture *expected;
-    struct hr_rjpeg_box box;
-    uint32_t y, wrong;
-};
-
-static void check_row(void *user, const uint8_t *row)
-{
-    struct rows *r = user;
-    const struct picture *p = r->expected;
-
-    r->wrong += memcmp(row, p->pixels + ((size_t)(r->box.y + r->y) * p->width + r->box.x) * p->channels,
-                       (size_t)r->box.w * p->channels) != 0;
-    r->y++;
-}
-
 /* What hr_rjpeg_decode_file says; every row that it gave out was right. */
 static int check_box(const struct hr_rjpeg_file *file, const struct picture *p, struct hr_rjpeg_box box)
 {
     struct rows rows = {.expected = p, .box = box};
-    struct hr_rjpeg_sink sink = {.row = check_row, .user = &rows, .channels = p->channels};
+    struct hr_rjpeg_sink sink = {.row = jpeg_check_row, .user = &rows, .channels = p->channels};
     struct hr_error err = HR_ERROR_INIT;
     uint32_t given = 0;
     int ret = hr_rjpeg_decode_file(decoder, file, &box, &sink, &given, &err);

@@ -21,27 +21,10 @@ static const int samplings[][4] = {
 
 static struct hr_rjpeg *decoder;
 
-struct rows {
-    const struct picture *expected;
-    struct hr_rjpeg_box box;
-    uint32_t y;
-    uint64_t wrong;
-};
-
-static void check_row(void *user, const uint8_t *row)
-{
-    struct rows *r = user;
-    const struct picture *p = r->expected;
-
-    r->wrong += memcmp(row, p->pixels + ((size_t)(r->box.y + r->y) * p->width + r->box.x) * p->channels,
-                       (size_t)r->box.w * p->channels) != 0;
-    r->y++;
-}
-
 static void check_box(const struct hr_rjpeg_view *view, const struct picture *p, struct hr_rjpeg_box box)
 {
     struct rows rows = {.expected = p, .box = box};
-    struct hr_rjpeg_sink sink = {.row = check_row, .user = &rows, .channels = p->channels};
+    struct hr_rjpeg_sink sink = {.row = jpeg_check_row, .user = &rows, .channels = p->channels};
     struct hr_error err = HR_ERROR_INIT;
 
     if (hr_rjpeg_decode(decoder, view, &box, &sink, &err) < 0)
