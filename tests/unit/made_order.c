@@ -9,7 +9,7 @@
 #include "order/order.h"
 
 struct hr_order order_make(enum hr_order_kind kind, enum hr_last_rule last, uint64_t records,
-                            uint64_t batch)
+                           uint64_t batch)
 {
     struct hr_order_spec spec = {
         .kind = kind, .last = last, .seed = 7, .record_count = records, .batch = batch};

@@ -145,7 +145,7 @@ void make_record(struct made *m, uint64_t seed, uint64_t record, bool absent)
 }
 
 void write_shard(const char *path, uint64_t seed, uint64_t first, uint64_t count, bool absent,
-                        struct hr_shard_info *info)
+                 struct hr_shard_info *info)
 {
     struct hr_schema schema = full_schema();
     struct hr_shard_writer *w;
