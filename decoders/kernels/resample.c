@@ -254,10 +254,10 @@ void hr_resample_cols_needed(const struct hr_resample *resample, uint32_t *first
     *last = resample->columns.end - 1;
 }
 
-static uint8_t *next_dst(struct hr_resample *resample)
+/* y: before the flip. */
+static uint8_t *dst_row(const struct hr_resample *resample, uint32_t y)
 {
     const struct hr_resample_job *job = &resample->job;
-    uint32_t y = resample->next_out++;
 
     if (job->flip_v)
         y = job->out_h - 1 - y;
@@ -286,12 +286,43 @@ static void combine(struct hr_resample *resample, uint32_t i, uint8_t *dst)
         resample->kernels->vwide(rows, coeff, taps, axis->bits, dst, elements);
 }
 
+static inline void prefetch_line(const uint8_t *at)
+{
+#ifdef __x86_64__ /* the builtin makes one for reading of it; CPUs that do not know this one pass over it */
+    __asm__ volatile("prefetchw %0" : : "m"(*at));
+#else
+    __builtin_prefetch(at, 1);
+#endif
+}
+
+static void prefetch_for_write(const uint8_t *at, size_t bytes)
+{
+    const uint8_t *end = at + bytes;
+
+    for (at -= (uintptr_t)at % HR_CACHE_LINE; at < end; at += HR_CACHE_LINE)
+        prefetch_line(at);
+}
+
+/* The output is in no cache. Its next row is fetched while the rows are decoded that it is made of. */
+static void prefetch_dst(const struct hr_resample *resample)
+{
+    const struct hr_resample_job *job = &resample->job;
+    const size_t item = resample->dtype_bytes, planes = job->planar ? job->channels : 1;
+    const size_t elements = (size_t)job->out_w * (job->planar ? 1 : job->channels);
+
+    if (hr_resample_done(resample))
+        return;
+    for (size_t p = 0; p < planes; p++)
+        prefetch_for_write(dst_row(resample, resample->next_out) + p * job->dst_plane_stride * item, elements * item);
+}
+
 static void emit(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
-    uint32_t i = resample->next_out;
-    uint8_t *dst = next_dst(resample);
+    uint32_t i = resample->next_out++;
+    uint8_t *dst = dst_row(resample, i);
 
+    prefetch_dst(resample);
     if (job->dtype == HR_DTYPE_U8 && (!job->planar || job->channels == 1)) {
         combine(resample, i, dst);
         return;
@@ -322,7 +353,7 @@ void hr_resample_push(struct hr_resample *resample, const uint8_t *row)
         return;
     if (resample->through) {
         resample->convert(&resample->store, row + (size_t)resample->job.out_x * resample->job.channels,
-                          next_dst(resample), resample->job.out_w);
+                          dst_row(resample, resample->next_out++), resample->job.out_w);
         return;
     }
     resize_row(resample, row, ring_row(resample, y));
