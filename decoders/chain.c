@@ -9,9 +9,11 @@
 #include "decoders/chain_media.h"
 #include "decoders/repacked.h"
 
-static const struct hr_chain_media *media_of(enum hr_field_type type)
+static const struct hr_chain_media *media_of(const struct hr_chain_spec *spec)
 {
-    switch (type) {
+    if (spec->leader && spec->type == HR_FIELD_IMAGE)
+        return &hr_mask_chain_media;
+    switch (spec->type) {
     case HR_FIELD_IMAGE:
         return &hr_image_chain_media;
     case HR_FIELD_VIDEO:
@@ -25,7 +27,7 @@ static const struct hr_chain_media *media_of(enum hr_field_type type)
 
 int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
 {
-    const struct hr_chain_media *media = media_of(spec->type);
+    const struct hr_chain_media *media = media_of(spec);
     struct hr_chain *chain = NULL;
 
     if (!media)

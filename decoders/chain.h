@@ -31,6 +31,7 @@ struct hr_chain_spec {
     const struct hr_call *options; /* scalar keys of the field; NULL = none */
     const struct hr_call *output;  /* `output:` table; NULL = defaults */
     const struct hr_call *clip;    /* `clip:` table; NULL = none */
+    const struct hr_chain *leader; /* of the image field that this one, a mask, follows; it must live as long */
     /* bounds over the dataset, for ragged outputs and limits; 0 = not known */
     uint32_t max_width, max_height;
     uint64_t max_samples, max_frames;
@@ -117,6 +118,16 @@ const char *hr_chain_describe(const struct hr_chain *chain);
 int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, uint64_t value_bytes,
                   uint64_t seed, uint64_t epoch, uint64_t position, uint32_t stream,
                   struct hr_sample_plan *plan, struct hr_error *err) HR_MUST_CHECK;
+
+/* What follows an image field: masks are chains of their own (leader, above), boxes and keypoints are mapped
+ * (decoders/ops/follow.h) by the geometry that is drawn for the picture. */
+struct hr_geometry;
+bool hr_chain_leads(const struct hr_chain *chain); /* it is an image field's */
+/* The size of a picture of these facts as the ops get it: upright, but for `exif: ignore`. */
+void hr_chain_upright(const struct hr_chain *chain, const struct hr_facts *facts, uint32_t *w, uint32_t *h);
+/* 0, or the errors of hr_chain_plan. */
+int hr_chain_geometry(const struct hr_chain *chain, const struct hr_facts *facts, const struct hr_draw_key *key,
+                      struct hr_geometry *geometry, struct hr_error *err) HR_MUST_CHECK;
 
 /* Parts of a value, in order and apart; offsets and sizes are multiples of HR_CHAIN_PART_ALIGN, but for
  * the end of the value. They are read one behind the other into one buffer. */

@@ -43,6 +43,7 @@ struct hr_chain_media {
 };
 
 extern const struct hr_chain_media hr_image_chain_media; /* image_chain.c */
+extern const struct hr_chain_media hr_mask_chain_media;  /* mask_chain.c */
 extern const struct hr_chain_media hr_video_chain_media; /* video_chain.c */
 extern const struct hr_chain_media hr_audio_chain_media; /* audio_chain.c */
 

@@ -22,6 +22,7 @@
 enum hr_decoder_ability {
     HR_DECODER_REGION = 1 << 0, /* decodes a box for less than the whole */
     HR_DECODER_SCALED = 1 << 1, /* decodes at 1/2, 1/4, 1/8 for less */
+    HR_DECODER_IDS = 1 << 2,    /* gives samples as they are stored, where they are one byte or less a pixel */
 };
 
 /* One picture's box to decode. Rows of the box come out from top to bottom through push. */
@@ -35,6 +36,8 @@ struct hr_image_request {
     uint32_t shrink;
     uint32_t x, y, w, h; /* inside the stored (not oriented) picture at 1/shrink */
     uint32_t channels;   /* 1: gray, 3: RGB, 4: the samples of a CMYK JPEG as they are */
+    bool ids;            /* channels is 1, with HR_DECODER_IDS: palette indices, or gray samples not widened to 8 bits;
+                            HR_E_FORMAT where a pixel is more than that */
     /* row: w * channels bytes, readable 64 past the end. False = no more rows are needed. */
     bool (*push)(void *user, const uint8_t *row);
     void *user;
@@ -83,6 +86,9 @@ extern const struct hr_decoder hr_decoder_gif, hr_decoder_bmp, hr_decoder_tiff, 
 /* Of values whose encoding says so; not in the registry, since their bytes are not sniffed. */
 extern const struct hr_image_decoder hr_repacked_jpeg_decoder;
 extern const struct hr_decoder hr_decoder_av; /* every audio and video container */
+
+/* What a decoder answers when ids are wanted of a picture that has none: "RGB", "16 bits" … */
+int hr_image_no_ids(const char *what, struct hr_error *err) HR_MUST_CHECK;
 
 /* Width, height and pixel limit of a picture. HR_E_LIMIT or HR_E_DECODE with the reason. */
 int hr_image_check_size(uint64_t width, uint64_t height, struct hr_error *err) HR_MUST_CHECK;

@@ -7,12 +7,12 @@
 #include "base/mem.h"
 #include "decoders/decoder.h"
 #include "decoders/icc.h"
+#include "decoders/image_choice.h"
+#include "decoders/image_lead.h"
 #include "decoders/ops/picture.h"
 #include "decoders/output.h"
 #include "decoders/pixels.h"
-#include "decoders/raw_pixels.h"
 #include "decoders/repacked.h"
-#include "decoders/rpng.h"
 #include "decoders/scratch.h"
 #include "decoders/sink.h"
 
@@ -27,9 +27,7 @@ struct image_chain {
 struct image_context {
     struct hr_context base; /* first */
     struct hr_picture *picture;
-    void *states[HR_DECODER_MAX]; /* by decoder index; made when first needed */
-    void *repacked, *png, *raw;   /* states of the decoders of other encodings, likewise */
-    uint32_t max_width;
+    struct hr_image_states states;
     /* icc: srgb */
     struct hr_icc *icc;
     struct hr_profile profile;
@@ -208,12 +206,9 @@ static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *ke
     int ret = hr_image_check_size(facts->width, facts->height, err);
     if (ret < 0)
         return ret;
-    plan->image.orientation = 1;
-    if (chain->apply_exif && facts->orientation >= 1 && facts->orientation <= 8)
-        plan->image.orientation = (uint8_t)facts->orientation;
-    bool turned = plan->image.orientation >= 5;
-    ret = hr_op_chain_plan(&chain->ops, key, turned ? facts->height : facts->width,
-                           turned ? facts->width : facts->height, &plan->image, err);
+    uint32_t upright_w, upright_h;
+    plan->image.orientation = hr_image_orient(facts, chain->apply_exif, &upright_w, &upright_h);
+    ret = hr_op_chain_plan(&chain->ops, key, upright_w, upright_h, &plan->image, err);
     if (ret < 0)
         return ret;
     plan->image.scaled = chain->scaled;
@@ -242,12 +237,7 @@ static void context_destroy(struct hr_context *base)
 {
     struct image_context *context = HR_CONTAINER_OF(base, struct image_context, base);
 
-    for (int i = 0; i < HR_DECODER_MAX; i++)
-        if (context->states[i])
-            hr_decoder_at(i)->image->destroy(context->states[i]);
-    hr_repacked_jpeg_decoder.destroy(context->repacked);
-    hr_repacked_png_decoder.destroy(context->png);
-    hr_raw_pixels_decoder.destroy(context->raw);
+    hr_image_states_finish(&context->states);
     hr_picture_destroy(context->picture);
     hr_icc_destroy(context->icc);
     hr_free(context->profile.room);
@@ -256,80 +246,19 @@ static void context_destroy(struct hr_context *base)
     hr_free(context);
 }
 
-static int make_state(const struct image_context *context, const struct hr_image_decoder *decoder,
-                      void **state)
-{
-    if (*state)
-        return 0;
-    int depth = hr_mem_steady_pause();
-    int ret = decoder->create(context->max_width, state);
-    hr_mem_steady_resume(depth);
-    return ret;
-}
-
-static int state_of(struct image_context *context, const struct hr_decoder *decoder, void **state)
-{
-    int i = hr_decoder_index(decoder);
-    int ret = make_state(context, decoder->image, &context->states[i]);
-
-    *state = context->states[i];
-    return ret;
-}
-
-/* What decodes a value: by its encoding, and as-is values by their content. */
-struct choice {
-    const char *name;
-    const struct hr_image_decoder *image;
-    unsigned abilities;
-    void *state;
-};
-
-static int choose(struct image_context *context, unsigned encoding, const uint8_t *value,
-                  size_t value_bytes, struct choice *choice, struct hr_error *err)
-{
-    enum hr_media_format format;
-    int ret;
-
-    if (encoding == HR_ENCODING_REPACKED_JPEG) {
-        *choice = (struct choice){"repacked jpeg", &hr_repacked_jpeg_decoder,
-                                  HR_DECODER_REGION | HR_DECODER_SCALED, NULL};
-        ret = make_state(context, choice->image, &context->repacked);
-        choice->state = context->repacked;
-    } else if (encoding == HR_ENCODING_REPACKED_PNG) {
-        *choice = (struct choice){"repacked png", &hr_repacked_png_decoder, HR_DECODER_REGION, NULL};
-        ret = make_state(context, choice->image, &context->png);
-        choice->state = context->png;
-    } else if (encoding == HR_ENCODING_RAW_PIXELS) {
-        *choice = (struct choice){"raw pixels", &hr_raw_pixels_decoder, HR_DECODER_REGION, NULL};
-        ret = make_state(context, choice->image, &context->raw);
-        choice->state = context->raw;
-    } else if (encoding != HR_ENCODING_AS_IS) {
-        return hr_fail(err, HR_E_FORMAT, "pictures of encoding %u are not supported", encoding);
-    } else {
-        const struct hr_decoder *decoder = hr_decoder_find(value, value_bytes, &format);
-        if (!decoder || !decoder->image)
-            return hr_fail(err, HR_E_FORMAT, "pictures of format %s are not supported",
-                           hr_media_format_name(format));
-        *choice = (struct choice){decoder->name, decoder->image, decoder->abilities, NULL};
-        ret = state_of(context, decoder, &choice->state);
-    }
-    return ret < 0 ? hr_fail(err, ret, "no memory for a %s decoder", choice->name) : 0;
-}
-
 /* The JPEG state is made up front; the others when a picture of their format comes. */
 static int context_create(const struct hr_chain *base, struct hr_context **out,
                           struct hr_error *err)
 {
     const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
     struct image_context *context = hr_alloc_zero(1, sizeof(*context));
-    void *state;
 
     if (!context)
         return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
-    context->max_width = chain->max_width;
+    context->states.max_width = chain->max_width;
     int ret = hr_picture_create(&context->picture);
     if (ret == 0)
-        ret = state_of(context, &hr_decoder_jpeg, &state);
+        ret = hr_image_states_prepare(&context->states, &hr_decoder_jpeg);
     if (ret == 0 && chain->managed)
         ret = hr_icc_create(&context->icc);
     if (ret < 0) {
@@ -366,14 +295,14 @@ static bool push_managed(void *user, const uint8_t *row)
 }
 
 /* What kind of profile a picture can have: 1 gray, 3 RGB, 4 CMYK. */
-static uint32_t samples_of(const struct choice *choice, const struct hr_facts *facts)
+static uint32_t samples_of(const struct hr_image_choice *choice, const struct hr_facts *facts)
 {
     if (facts->channels == 4 && choice->image == hr_decoder_jpeg.image)
         return 4;
     return facts->channels == 1 || facts->channels == 2 ? 1 : 3;
 }
 
-static int find_transform(struct image_context *context, const struct choice *choice,
+static int find_transform(struct image_context *context, const struct hr_image_choice *choice,
                           const struct hr_facts *facts, const uint8_t *value, size_t value_bytes,
                           struct managed *m, struct hr_error *err)
 {
@@ -399,9 +328,9 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
     struct image_context *context = HR_CONTAINER_OF(context_base, struct image_context, base);
     struct hr_image_target target = chain->target;
     struct hr_image_region region;
-    struct choice choice = {0};
+    struct hr_image_choice choice = {0};
 
-    int ret = choose(context, encoding, value, value_bytes, &choice, err);
+    int ret = hr_image_choose(&context->states, encoding, value, value_bytes, &choice, err);
     if (ret < 0)
         return ret;
     target.dst = dst[0];
@@ -451,3 +380,12 @@ const struct hr_chain_media hr_image_chain_media = {
     .context_destroy = context_destroy,
     .decode = decode,
 };
+
+bool hr_image_chain_lead(const struct hr_chain *base, struct hr_image_lead *lead)
+{
+    if (base->media != &hr_image_chain_media)
+        return false;
+    const struct image_chain *chain = HR_CONTAINER_OF(base, struct image_chain, base);
+    *lead = (struct hr_image_lead){&chain->ops, chain->apply_exif, base->outputs[0].ragged};
+    return true;
+}

@@ -21,6 +21,15 @@ enum {
 struct png_state {
     uint8_t *pixels; /* a row, or an interlaced picture */
     size_t bytes;
+    uint8_t *ids; /* a row of them */
+    size_t ids_bytes;
+};
+
+/* How rows come out of libspng. */
+struct rows {
+    enum spng_format format;
+    size_t stride;
+    unsigned id_bits, pixel_bits; /* of a pixel that is an id; 0: RGB8 */
 };
 
 static int fail(int code, struct hr_error *err)
@@ -62,20 +71,38 @@ static void destroy(void *state)
     if (!s)
         return;
     hr_free(s->pixels);
+    hr_free(s->ids);
     hr_free(s);
 }
 
-static int reserve(struct png_state *s, size_t bytes, struct hr_error *err)
+static int reserve(struct png_state *s, size_t bytes, const struct hr_image_request *r, struct hr_error *err)
 {
     int ret = hr_scratch_grow_bytes(&s->pixels, &s->bytes, bytes);
 
+    if (ret == 0 && r->ids)
+        ret = hr_scratch_grow_bytes(&s->ids, &s->ids_bytes, (size_t)r->w + ROW_PAD);
     return ret < 0 ? hr_fail(err, ret, "no memory to decode a PNG") : 0;
 }
 
-static bool push_row(const struct hr_image_request *r, uint8_t *row)
+/* A palette's indices, or gray samples, as they are: 1, 2, 4 bits from the high ones on, or 8 (and alpha). */
+static void copy_ids(uint8_t *ids, const uint8_t *row, const struct rows *rows, size_t x, size_t n)
+{
+    unsigned mask = (1u << rows->id_bits) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t bit = (x + i) * rows->pixel_bits;
+        ids[i] = (uint8_t)(row[bit / 8] >> (8 - rows->id_bits - bit % 8) & mask);
+    }
+}
+
+static bool push_row(struct png_state *s, const struct hr_image_request *r, const struct rows *rows, uint8_t *row)
 {
     uint8_t *pixels = row + (size_t)r->x * 3;
 
+    if (r->ids) {
+        copy_ids(s->ids, row, rows, r->x, r->w);
+        return r->push(r->user, s->ids);
+    }
     if (r->channels == 1)
         hr_pixels_rgb_to_gray(pixels, pixels, r->w);
     return r->push(r->user, pixels);
@@ -91,20 +118,19 @@ static int check_rest(spng_ctx *ctx, struct hr_error *err)
 }
 
 static int decode_rows(spng_ctx *ctx, struct png_state *s, const struct hr_image_request *r,
-                       struct hr_error *err)
+                       const struct rows *rows, struct hr_error *err)
 {
-    size_t stride = (size_t)r->picture_w * 3;
-    int ret = reserve(s, stride + ROW_PAD, err);
+    int ret = reserve(s, rows->stride + ROW_PAD, r, err);
     bool more = true;
 
     if (ret < 0)
         return ret;
     for (uint32_t y = 0; y < r->y + r->h && more; y++) {
-        ret = spng_decode_row(ctx, s->pixels, stride);
+        ret = spng_decode_row(ctx, s->pixels, rows->stride);
         if (ret && ret != SPNG_EOI)
             return fail(ret, err);
         if (y >= r->y)
-            more = push_row(r, s->pixels);
+            more = push_row(s, r, rows, s->pixels);
         if (y + 1 == r->picture_h)
             return check_rest(ctx, err);
     }
@@ -112,10 +138,10 @@ static int decode_rows(spng_ctx *ctx, struct png_state *s, const struct hr_image
 }
 
 static int decode_interlaced(spng_ctx *ctx, struct png_state *s, const struct hr_image_request *r,
-                             struct hr_error *err)
+                             const struct rows *rows, struct hr_error *err)
 {
-    size_t stride = (size_t)r->picture_w * 3;
-    int ret = reserve(s, stride * r->picture_h + ROW_PAD, err);
+    size_t stride = rows->stride;
+    int ret = reserve(s, stride * r->picture_h + ROW_PAD, r, err);
 
     if (ret < 0)
         return ret;
@@ -129,8 +155,27 @@ static int decode_interlaced(spng_ctx *ctx, struct png_state *s, const struct hr
     if (ret < 0)
         return ret;
     for (uint32_t y = r->y; y < r->y + r->h; y++)
-        if (!push_row(r, s->pixels + y * stride))
+        if (!push_row(s, r, rows, s->pixels + y * stride))
             break;
+    return 0;
+}
+
+static int choose_rows(const struct spng_ihdr *ihdr, const struct hr_image_request *r, struct rows *rows,
+                       struct hr_error *err)
+{
+    unsigned samples = ihdr->color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ? 2 : 1;
+
+    *rows = (struct rows){.format = SPNG_FMT_RGB8, .stride = (size_t)r->picture_w * 3};
+    if (!r->ids)
+        return 0;
+    if (ihdr->color_type == SPNG_COLOR_TYPE_TRUECOLOR || ihdr->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA)
+        return hr_image_no_ids("RGB", err);
+    if (ihdr->bit_depth > 8)
+        return hr_image_no_ids("of 16 bits", err);
+    rows->format = SPNG_FMT_RAW;
+    rows->id_bits = ihdr->bit_depth;
+    rows->pixel_bits = ihdr->bit_depth * samples;
+    rows->stride = ((size_t)r->picture_w * rows->pixel_bits + 7) / 8;
     return 0;
 }
 
@@ -140,10 +185,14 @@ static int decode_open(spng_ctx *ctx, const struct spng_ihdr *ihdr, struct png_s
     if (ihdr->width != r->picture_w || ihdr->height != r->picture_h)
         return hr_fail(err, HR_E_DECODE, "the PNG is %u x %u pixels, its record says %u x %u",
                        ihdr->width, ihdr->height, r->picture_w, r->picture_h);
-    int ret = spng_decode_image(ctx, NULL, 0, SPNG_FMT_RGB8, SPNG_DECODE_PROGRESSIVE);
+    struct rows rows;
+    int ret = choose_rows(ihdr, r, &rows, err);
+    if (ret < 0)
+        return ret;
+    ret = spng_decode_image(ctx, NULL, 0, rows.format, SPNG_DECODE_PROGRESSIVE);
     if (ret)
         return fail(ret, err);
-    return ihdr->interlace_method ? decode_interlaced(ctx, s, r, err) : decode_rows(ctx, s, r, err);
+    return ihdr->interlace_method ? decode_interlaced(ctx, s, r, &rows, err) : decode_rows(ctx, s, r, &rows, err);
 }
 
 static int decode(void *state, const struct hr_image_request *r, struct hr_error *err)
@@ -252,7 +301,7 @@ const struct hr_decoder hr_decoder_png = {
     .name = "png",
     .type = HR_FIELD_IMAGE,
     .format = HR_MEDIA_PNG,
-    .abilities = HR_DECODER_REGION,
+    .abilities = HR_DECODER_REGION | HR_DECODER_IDS,
     .sniff = sniff,
     .measure = measure,
     .image = &image,

@@ -81,6 +81,8 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
     if (raw.width != r->picture_w || raw.height != r->picture_h)
         return hr_fail(err, HR_E_DECODE, "the picture is %u x %u pixels, its record says %u x %u", raw.width,
                        raw.height, r->picture_w, r->picture_h);
+    if (r->ids && raw.channels != 1)
+        return hr_image_no_ids("RGB (what --store raw makes of a palette)", err);
     bool convert = raw.channels != r->channels;
     if (convert && hr_scratch_grow_bytes(&s->row, &s->row_room, (size_t)r->w * 3 + ROW_PAD) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", r->w);

@@ -114,6 +114,14 @@ int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type want
     return 0;
 }
 
+int hr_image_no_ids(const char *what, struct hr_error *err)
+{
+    hr_fail(err, HR_E_FORMAT, "a mask's pixels are class ids, gray or of a palette, of 8 bits at most; this one is %s",
+            what);
+    hr_error_hint(err, "save masks as PNG of mode L or P (Pillow), and pack them with --png=keep or repack");
+    return HR_E_FORMAT;
+}
+
 int hr_image_check_size(uint64_t width, uint64_t height, struct hr_error *err)
 {
     if (width == 0 || height == 0)

@@ -195,7 +195,9 @@ static void fill_row(struct job *j, uint8_t *const planes[4])
     uint8_t *dst = j->row;
     uint32_t x = r->x, end = r->x + r->w;
 
-    if (j->png->colour == PALETTE)
+    if (r->ids)
+        memcpy(dst, planes[0] + x, r->w);
+    else if (j->png->colour == PALETTE)
         for (; x < end; x++, dst += 3)
             memcpy(dst, j->palette + 3 * planes[0][x], 3);
     else if (j->png->channels < 3)
@@ -206,7 +208,7 @@ static void fill_row(struct job *j, uint8_t *const planes[4])
             dst[1] = planes[1][x];
             dst[2] = planes[2][x];
         }
-    if (r->channels == 1)
+    if (r->channels == 1 && !r->ids)
         hr_pixels_rgb_to_gray(j->row, j->row, r->w);
 }
 
@@ -229,6 +231,8 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
     if (png.width != r->picture_w || png.height != r->picture_h)
         return hr_fail(err, HR_E_DECODE, "the picture is %u x %u pixels, its record says %u x %u", png.width,
                        png.height, r->picture_w, r->picture_h);
+    if (r->ids && png.channels >= 3)
+        return hr_image_no_ids("RGB", err);
     if (hr_scratch_grow_bytes(&s->row, &s->row_room, (size_t)r->w * 3 + ROW_PAD) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", r->w);
     struct job job = {.request = r, .png = &png, .row = s->row};

@@ -365,15 +365,19 @@ static int push_rows(struct still_state *s, const struct hr_image_request *r, st
     if ((uint32_t)s->frame->width != r->picture_w || (uint32_t)s->frame->height != r->picture_h)
         return hr_fail(err, HR_E_DECODE, "the picture is %d x %d pixels, its record says %u x %u",
                        s->frame->width, s->frame->height, r->picture_w, r->picture_h);
+    if (r->ids && form->format != AV_PIX_FMT_GRAY8 && form->format != AV_PIX_FMT_PAL8)
+        return hr_image_no_ids("neither", err);
     if (hr_scratch_grow_bytes(&s->row, &s->row_room, (size_t)r->w * 3 + ROW_PAD) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
     for (uint32_t y = r->y; y < r->y + r->h; y++) {
         const uint8_t *src = s->frame->data[0] + (ptrdiff_t)y * s->frame->linesize[0];
-        if (form->convert)
+        if (r->ids)
+            memcpy(s->row, src + r->x, r->w);
+        else if (form->convert)
             form->convert(s->row, src + (size_t)r->x * form->bytes, s->frame->data[1], r->w);
         else
             row_bits(s->row, src, r->x, r->w, form->format == AV_PIX_FMT_MONOWHITE ? 0xff : 0);
-        if (r->channels == 1)
+        if (r->channels == 1 && !r->ids)
             hr_pixels_rgb_to_gray(s->row, s->row, r->w);
         if (!r->push(r->user, s->row))
             break;
@@ -456,6 +460,7 @@ static const struct hr_image_decoder image = {
     const struct hr_decoder hr_decoder_##word = {.name = #word,                                    \
                                                  .type = HR_FIELD_IMAGE,                           \
                                                  .format = HR_MEDIA_##upper,                       \
+                                                 .abilities = HR_DECODER_IDS,                      \
                                                  .sniff = sniff_##word,                            \
                                                  .measure = measure,                               \
                                                  .image = &image}

@@ -67,6 +67,18 @@ void hr_view_map(const struct hr_view *view, struct hr_map *map)
     *map = (struct hr_map){{sx, 0, x, 0, sy, y, 0, 0, 1}};
 }
 
+/* A map times a number is the same map: made positive at (x, y), so that what a point is multiplied by tells whether
+ * it is before or behind a perspective's horizon. */
+static void face(struct hr_map *there, struct hr_map *back, double x, double y)
+{
+    if (there->m[6] * x + there->m[7] * y + there->m[8] >= 0)
+        return;
+    for (int i = 0; i < 9; i++) {
+        there->m[i] = -there->m[i];
+        back->m[i] = -back->m[i];
+    }
+}
+
 /* Steps hold the way back. */
 static int follow_steps(const struct hr_steps *steps, struct hr_geometry *g, struct hr_error *err)
 {
@@ -77,6 +89,7 @@ static int follow_steps(const struct hr_steps *steps, struct hr_geometry *g, str
         memcpy(back.m, steps->steps[i].map, sizeof(back.m));
         if (!hr_map_invert(&there, &back))
             return hr_fail(err, HR_E_LIMIT, "an op leaves nothing of the picture");
+        face(&there, &back, g->w * 0.5, g->h * 0.5);
         hr_map_multiply(&g->to_result, &there, &g->to_result);
         hr_map_multiply(&g->to_source, &g->to_source, &back);
     }

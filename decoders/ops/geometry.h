@@ -6,7 +6,8 @@
 
 #include "decoders/ops/op.h"
 
-/* Row-major; (x, y, 1) is multiplied from the right and the result divided by its last member. */
+/* Row-major; (x, y, 1) is multiplied from the right and the result divided by its last member, which in to_result is
+ * positive for what a perspective leaves in sight. */
 struct hr_map {
     double m[9];
 };

@@ -12,6 +12,7 @@ struct hr_picture {
     struct hr_image_sink *sink, *after; /* the decoder's rows; further passes */
     struct hr_canvas canvas;
     bool only_geometry;
+    uint8_t fill; /* only_geometry: of what comes from outside */
     /* the picture at hand */
     const struct hr_op_chain *ops;
     struct hr_image_plan plan;
@@ -56,9 +57,10 @@ static struct hr_image_target bytes_target(const struct hr_picture *p, uint8_t *
     return (struct hr_image_target){.dst = dst, .dtype = HR_DTYPE_U8, .channels = p->target.channels};
 }
 
-void hr_picture_only_geometry(struct hr_picture *picture, bool only_geometry)
+void hr_picture_only_geometry(struct hr_picture *picture, bool only_geometry, uint8_t fill)
 {
     picture->only_geometry = only_geometry;
+    picture->fill = fill;
 }
 
 static void adapt(const struct hr_picture *p, struct hr_image_plan *plan)
@@ -66,7 +68,7 @@ static void adapt(const struct hr_picture *p, struct hr_image_plan *plan)
     if (!p->only_geometry)
         return;
     plan->filter = HR_FILTER_NEAREST;
-    memset(plan->fill, 0, sizeof(plan->fill));
+    memset(plan->fill, p->fill, sizeof(plan->fill));
 }
 
 int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
@@ -168,7 +170,9 @@ static int run_pixel_ops(struct hr_picture *p, const struct hr_op_stage *stage, 
 
     for (int i = stage->pixels; i < stage->end; i++) {
         hr_op_chain_draw(p->ops, &p->plan.key, i, p->canvas.w, p->canvas.h, &steps);
-        if (hr_canvas_run(&p->canvas, &steps, p->only_geometry) < 0)
+        int ret = p->only_geometry ? hr_canvas_move(&p->canvas, &steps, p->fill)
+                                   : hr_canvas_run(&p->canvas, &steps);
+        if (ret < 0)
             return no_memory(p, err);
     }
     hr_canvas_flush(&p->canvas);

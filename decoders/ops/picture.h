@@ -13,8 +13,8 @@ int hr_picture_create(struct hr_picture **out) HR_MUST_CHECK;
 void hr_picture_destroy(struct hr_picture *picture); /* NULL is fine */
 
 /* For pictures whose values are names, not colours (masks): from now on, or no more, only what moves pixels is
- * done, each to the nearest one, and what comes from outside is 0. The draw is the same. */
-void hr_picture_only_geometry(struct hr_picture *picture, bool only_geometry);
+ * done, each to the nearest one, and what comes from outside is fill. The draw is the same. */
+void hr_picture_only_geometry(struct hr_picture *picture, bool only_geometry, uint8_t fill);
 
 /* ops is borrowed until the end. As hr_image_sink_begin. */
 int hr_picture_begin(struct hr_picture *picture, const struct hr_op_chain *ops,

@@ -350,25 +350,33 @@ static int run_step(struct hr_canvas *canvas, const struct hr_step *step)
     }
 }
 
-int hr_canvas_run(struct hr_canvas *canvas, const struct hr_steps *steps, bool only_geometry)
+int hr_canvas_run(struct hr_canvas *canvas, const struct hr_steps *steps)
 {
-    for (int i = 0; i < steps->count; i++) {
-        struct hr_step step = steps->steps[i];
-        int ret = 0;
-        if (only_geometry) {
-            if (step.kind != HR_STEP_WARP)
-                continue;
-            step.interpolation = HR_INTERPOLATION_NEAREST;
-            memset(step.fill, 0, sizeof(step.fill));
-            ret = hr_canvas_warp(canvas, &step);
-        } else if (step.kind <= HR_STEP_TABLE_LAST) {
-            join_tables(canvas, &step);
+    int ret = 0;
+
+    for (int i = 0; i < steps->count && ret == 0; i++) {
+        const struct hr_step *step = &steps->steps[i];
+        if (step->kind <= HR_STEP_TABLE_LAST) {
+            join_tables(canvas, step);
         } else {
             hr_canvas_flush(canvas);
-            ret = run_step(canvas, &step);
+            ret = run_step(canvas, step);
         }
-        if (ret < 0)
-            return ret;
     }
-    return 0;
+    return ret;
+}
+
+int hr_canvas_move(struct hr_canvas *canvas, const struct hr_steps *steps, uint8_t fill)
+{
+    int ret = 0;
+
+    for (int i = 0; i < steps->count && ret == 0; i++) {
+        struct hr_step step = steps->steps[i];
+        if (step.kind != HR_STEP_WARP)
+            continue;
+        step.interpolation = HR_INTERPOLATION_NEAREST;
+        memset(step.fill, fill, sizeof(step.fill));
+        ret = hr_canvas_warp(canvas, &step);
+    }
+    return ret;
 }

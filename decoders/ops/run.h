@@ -30,9 +30,9 @@ int hr_canvas_spare(struct hr_canvas *canvas, uint32_t w, uint32_t h) HR_MUST_CH
 /* The spare picture becomes the picture. */
 void hr_canvas_swap(struct hr_canvas *canvas, uint32_t w, uint32_t h);
 
-/* only_geometry: warps alone, to the nearest pixel and with fill 0: what becomes of a mask. */
-int hr_canvas_run(struct hr_canvas *canvas, const struct hr_steps *steps, bool only_geometry)
-    HR_MUST_CHECK;
+int hr_canvas_run(struct hr_canvas *canvas, const struct hr_steps *steps) HR_MUST_CHECK;
+/* Of the steps the warps alone, to the nearest pixel and with that fill: what becomes of a mask. */
+int hr_canvas_move(struct hr_canvas *canvas, const struct hr_steps *steps, uint8_t fill) HR_MUST_CHECK;
 /* Applies the tables that are pending; after the last run. */
 void hr_canvas_flush(struct hr_canvas *canvas);
 

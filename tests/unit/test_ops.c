@@ -54,7 +54,7 @@ static size_t run_all(const struct hr_loops *l, const uint8_t *src, uint32_t w, 
         struct hr_steps one = {.count = 1, .steps = {steps[i]}};
         assert_int_equal(hr_canvas_size(&canvas, w, h, channels), 0);
         memcpy(canvas.pixels, src, bytes);
-        assert_int_equal(hr_canvas_run(&canvas, &one, false), 0);
+        assert_int_equal(hr_canvas_run(&canvas, &one), 0);
         hr_canvas_flush(&canvas);
         memcpy(p, canvas.pixels, bytes);
     }
@@ -187,7 +187,7 @@ static void masks_move_and_do_not_change(void **state)
     assert_int_equal(init_names(NAMES("random_resized_crop", "color_jitter", "rand_augment", "rotate", "invert",
                                       "center_crop", "hflip", "erasing"), &err), 0);
     assert_int_equal(hr_picture_create(&picture), 0);
-    hr_picture_only_geometry(picture, true);
+    hr_picture_only_geometry(picture, true, 0);
     for (uint64_t i = 0; i < 50; i++) {
         struct hr_draw_key key = {.seed = 2, .position = i};
         struct hr_image_plan plan = {.orientation = 1};
