@@ -55,7 +55,8 @@ struct hr_shard_writer {
     struct hr_buf key_data;
     struct hr_hasher *hasher;
     Headrace__Section *sections;
-    uint32_t section_count, section_cap;
+    uint32_t section_count;
+    uint64_t section_cap;
 };
 
 static void writer_destroy(struct hr_shard_writer *w)
@@ -416,14 +417,11 @@ int hr_shard_writer_add(struct hr_shard_writer *w, const char *key, const struct
 
 static Headrace__Section *new_section(struct hr_shard_writer *w)
 {
-    if (w->section_count == w->section_cap) {
-        uint32_t cap = w->section_cap ? 2 * w->section_cap : 64;
-        Headrace__Section *grown = hr_realloc(w->sections, cap, sizeof(*grown));
-        if (!grown)
-            return NULL;
-        w->sections = grown;
-        w->section_cap = cap;
-    }
+    Headrace__Section *grown = hr_array_grow(w->sections, w->section_count, &w->section_cap, 64,
+                                             sizeof(*grown));
+    if (!grown)
+        return NULL;
+    w->sections = grown;
     headrace__section__init(&w->sections[w->section_count]);
     return &w->sections[w->section_count++];
 }

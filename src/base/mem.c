@@ -67,6 +67,21 @@ void *hr_realloc(void *ptr, size_t count, size_t item_bytes)
     return realloc(ptr, bytes ? bytes : 1);
 }
 
+void *hr_array_grow(void *items, uint64_t count, uint64_t *cap, uint64_t first, size_t item_bytes)
+{
+    uint64_t wanted;
+
+    if (count < *cap)
+        return items;
+    if (!hr_mul_u64(*cap, 2, &wanted))
+        return NULL;
+    wanted = wanted ? wanted : first;
+    void *grown = hr_realloc(items, wanted, item_bytes);
+    if (grown)
+        *cap = wanted;
+    return grown;
+}
+
 void *hr_alloc_aligned(size_t align, size_t bytes)
 {
     void *p = NULL;

@@ -11,6 +11,10 @@
 void *hr_alloc(size_t bytes) HR_MUST_CHECK;
 void *hr_alloc_zero(size_t count, size_t item_bytes) HR_MUST_CHECK;
 void *hr_realloc(void *ptr, size_t count, size_t item_bytes) HR_MUST_CHECK;
+/* An array with room for one more behind count items: items as it is or, where *cap is reached, moved to
+ * twice the room, first at the least. NULL when out of memory; items and *cap are then as they were. */
+void *hr_array_grow(void *items, uint64_t count, uint64_t *cap, uint64_t first,
+                    size_t item_bytes) HR_MUST_CHECK;
 void *hr_alloc_aligned(size_t align, size_t bytes) HR_MUST_CHECK; /* contents undefined */
 char *hr_strdup(const char *s) HR_MUST_CHECK;
 char *hr_strndup(const char *s, size_t n) HR_MUST_CHECK;

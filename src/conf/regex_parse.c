@@ -13,7 +13,7 @@
 struct parser {
     const char *at;
     struct hr_regex *regex;
-    uint32_t set_cap;
+    uint64_t set_cap;
     int depth;
     bool no_memory;
     const char *trouble; /* the first one */
@@ -130,16 +130,12 @@ static bool add_set(struct parser *p, const struct regex_set *set)
 {
     struct hr_regex *r = p->regex;
 
-    if (r->set_count == p->set_cap) {
-        uint32_t cap = p->set_cap ? 2 * p->set_cap : 8;
-        struct regex_set *sets = hr_realloc(r->sets, cap, sizeof(*sets));
-        if (!sets) {
-            p->no_memory = true;
-            return fail(p, "no memory");
-        }
-        r->sets = sets;
-        p->set_cap = cap;
+    struct regex_set *sets = hr_array_grow(r->sets, r->set_count, &p->set_cap, 8, sizeof(*sets));
+    if (!sets) {
+        p->no_memory = true;
+        return fail(p, "no memory");
     }
+    r->sets = sets;
     r->sets[r->set_count] = *set;
     return add(p, REGEX_SET, (int)r->set_count++, 0);
 }

@@ -233,6 +233,30 @@ static void quota_follows_the_cgroup(void **state)
     rmdir(dir);
 }
 
+static void arrays_double_and_say_when_they_cannot(void **state)
+{
+    uint32_t *items = NULL;
+    uint64_t cap = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t *grown = hr_array_grow(items, i, &cap, 3, sizeof(*items));
+        assert_non_null(grown);
+        items = grown;
+        items[i] = i;
+    }
+    assert_int_equal(cap, 192); /* 3 * 2^6 */
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(items[i], i);
+    uint64_t most = UINT64_MAX;
+    assert_null(hr_array_grow(items, most, &most, 3, sizeof(*items)));
+    assert_true(most == UINT64_MAX);
+    most = UINT64_MAX / 4;
+    assert_null(hr_array_grow(items, most, &most, 3, sizeof(*items)));
+    assert_true(most == UINT64_MAX / 4);
+    hr_free(items);
+}
+
 static void names_round_trip(void **state)
 {
     (void)state;
@@ -258,6 +282,7 @@ int main(void)
         cmocka_unit_test(descriptors_travel_over_a_socket),
         cmocka_unit_test(memory_file_is_sealed),
         cmocka_unit_test(quota_follows_the_cgroup),
+        cmocka_unit_test(arrays_double_and_say_when_they_cannot),
         cmocka_unit_test(names_round_trip),
     };
 

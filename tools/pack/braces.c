@@ -14,14 +14,11 @@ int hr_paths_add(struct hr_paths *paths, const char *path, struct hr_error *err)
 {
     if (paths->count == MAX_PATHS)
         return hr_fail(err, HR_E_CONFIG, "more than %d paths", MAX_PATHS);
-    if (paths->count == paths->cap) {
-        int cap = paths->cap ? paths->cap * 2 : 16;
-        char **items = hr_realloc(paths->items, (size_t)cap, sizeof(*items));
-        if (!items)
-            return hr_fail(err, HR_E_NOMEM, "out of memory");
-        paths->items = items;
-        paths->cap = cap;
-    }
+    char **items = hr_array_grow(paths->items, (uint64_t)paths->count, &paths->cap, 16,
+                                 sizeof(*items));
+    if (!items)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    paths->items = items;
     paths->items[paths->count] = hr_strdup(path);
     if (!paths->items[paths->count])
         return hr_fail(err, HR_E_NOMEM, "out of memory");

@@ -6,7 +6,8 @@
 
 struct hr_paths {
     char **items;
-    int count, cap;
+    int count;
+    uint64_t cap;
 };
 
 /* Adds the path, or all that its first pair of braces stands for (and so on for what follows).

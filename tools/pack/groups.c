@@ -33,14 +33,11 @@ static int find_suffix(struct hr_groups *groups, struct hr_schema *schema, const
     }
     if (strlen(suffix) >= HR_NAME_BYTES)
         return hr_fail(err, HR_E_CONFIG, "suffix of more than %d bytes", HR_NAME_BYTES - 1);
-    if (groups->suffix_count == groups->suffix_cap) {
-        uint32_t cap = groups->suffix_cap ? groups->suffix_cap * 2 : 16;
-        struct hr_suffix *grown = hr_realloc(groups->suffixes, cap, sizeof(*grown));
-        if (!grown)
-            return hr_fail(err, HR_E_NOMEM, "out of memory");
-        groups->suffixes = grown;
-        groups->suffix_cap = cap;
-    }
+    struct hr_suffix *grown = hr_array_grow(groups->suffixes, groups->suffix_count, &groups->suffix_cap, 16,
+                                            sizeof(*grown));
+    if (!grown)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    groups->suffixes = grown;
     int field = field_of_suffix(schema, suffix, err);
     if (field < 0)
         return field;
@@ -53,22 +50,16 @@ static int find_suffix(struct hr_groups *groups, struct hr_schema *schema, const
 
 static int grow(struct hr_groups *groups, struct hr_error *err)
 {
-    if (groups->count == groups->cap) {
-        uint64_t cap = groups->cap ? groups->cap * 2 : 256;
-        struct hr_group *items = hr_realloc(groups->items, cap, sizeof(*items));
-        if (!items)
-            return hr_fail(err, HR_E_NOMEM, "out of memory");
-        groups->items = items;
-        groups->cap = cap;
-    }
-    if (groups->member_count == groups->member_cap) {
-        uint64_t cap = groups->member_cap ? groups->member_cap * 2 : 256;
-        struct hr_member *members = hr_realloc(groups->members, cap, sizeof(*members));
-        if (!members)
-            return hr_fail(err, HR_E_NOMEM, "out of memory");
-        groups->members = members;
-        groups->member_cap = cap;
-    }
+    struct hr_group *items = hr_array_grow(groups->items, groups->count, &groups->cap, 256,
+                                           sizeof(*items));
+    if (!items)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    groups->items = items;
+    struct hr_member *members = hr_array_grow(groups->members, groups->member_count, &groups->member_cap, 256,
+                                              sizeof(*members));
+    if (!members)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    groups->members = members;
     return 0;
 }
 
@@ -131,4 +122,21 @@ void hr_groups_finish(struct hr_groups *groups)
     hr_free(groups->members);
     hr_free(groups->suffixes);
     *groups = (struct hr_groups){0};
+}
+
+int hr_groups_load(const struct hr_groups *groups, uint64_t i,
+                   int (*load)(const void *source, const struct hr_group *group,
+                               const struct hr_member *member, struct hr_pack_record *record,
+                               struct hr_error *err),
+                   const void *source, struct hr_pack_record *record, struct hr_error *err)
+{
+    const struct hr_group *group = &groups->items[i];
+
+    hr_kind_printable(group->key, record->key, sizeof(record->key));
+    for (uint32_t m = 0; m < group->count; m++) {
+        int ret = load(source, group, &groups->members[group->first + m], record, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }

@@ -30,7 +30,8 @@ struct hr_groups {
     struct hr_member *members;
     uint64_t member_count, member_cap;
     struct hr_suffix *suffixes;
-    uint32_t suffix_count, suffix_cap;
+    uint32_t suffix_count;
+    uint64_t suffix_cap;
 };
 
 /* Adds a file to the last group when the key is the same, else to a new one. suffix is what follows
@@ -39,5 +40,13 @@ int hr_groups_add(struct hr_groups *groups, struct hr_schema *schema, const char
                   size_t key_bytes, const char *suffix, const struct hr_member *place,
                   struct hr_error *err) HR_MUST_CHECK;
 void hr_groups_finish(struct hr_groups *groups);
+
+/* Loads record i: its key, then each of its files by load, which gives the file's bytes to the record. */
+int hr_groups_load(const struct hr_groups *groups, uint64_t i,
+                   int (*load)(const void *source, const struct hr_group *group,
+                               const struct hr_member *member, struct hr_pack_record *record,
+                               struct hr_error *err),
+                   const void *source, struct hr_pack_record *record,
+                   struct hr_error *err) HR_MUST_CHECK;
 
 #endif

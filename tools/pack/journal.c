@@ -140,14 +140,12 @@ static int check_run(struct json_object *object, const struct hr_journal_run *ru
 
 static int grow(struct hr_journal *journal, struct hr_error *err)
 {
-    if (journal->count < journal->cap)
-        return 0;
-    uint32_t cap = journal->cap ? journal->cap * 2 : 16;
-    struct hr_journal_shard *shards = hr_realloc(journal->shards, cap, sizeof(*shards));
+    struct hr_journal_shard *shards =
+        hr_array_grow(journal->shards, journal->count, &journal->cap, 16, sizeof(*shards));
+
     if (!shards)
         return hr_fail(err, HR_E_NOMEM, "out of memory");
     journal->shards = shards;
-    journal->cap = cap;
     return 0;
 }
 

@@ -37,7 +37,8 @@ struct hr_journal {
     int fd;
     char *path;
     struct hr_journal_shard *shards;
-    uint32_t count, cap;
+    uint32_t count;
+    uint64_t cap;
     uint32_t first_shard; /* shards are numbered from here */
 };
 

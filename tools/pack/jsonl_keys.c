@@ -55,16 +55,13 @@ struct hr_jsonl_key *hr_jsonl_keys_get(struct hr_jsonl_keys *keys, const char *n
         hr_error_hint(err, "put rare keys together under one object: it becomes a json field");
         return NULL;
     }
-    if (keys->count == keys->cap) {
-        int cap = keys->cap ? keys->cap * 2 : 8;
-        struct hr_jsonl_key *items = hr_realloc(keys->items, (size_t)cap, sizeof(*items));
-        if (!items) {
-            hr_fail(err, HR_E_NOMEM, "out of memory");
-            return NULL;
-        }
-        keys->items = items;
-        keys->cap = cap;
+    struct hr_jsonl_key *items = hr_array_grow(keys->items, (uint64_t)keys->count, &keys->cap, 8,
+                                               sizeof(*items));
+    if (!items) {
+        hr_fail(err, HR_E_NOMEM, "out of memory");
+        return NULL;
     }
+    keys->items = items;
     struct hr_jsonl_key *key = &keys->items[keys->count];
     memset(key, 0, sizeof(*key));
     key->field = -1;

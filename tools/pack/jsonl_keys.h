@@ -39,7 +39,8 @@ struct hr_jsonl_key {
 
 struct hr_jsonl_keys {
     struct hr_jsonl_key *items;
-    int count, cap;
+    int count;
+    uint64_t cap;
 };
 
 void hr_jsonl_keys_finish(struct hr_jsonl_keys *keys);

@@ -210,14 +210,11 @@ static int note_line(struct pass *pass, const char *text, uint64_t line_no, uint
 
 static int add_line(struct jsonl *jsonl, const struct line *line, struct hr_error *err)
 {
-    if (jsonl->line_count == jsonl->line_cap) {
-        uint64_t cap = jsonl->line_cap ? jsonl->line_cap * 2 : 1024;
-        struct line *lines = hr_realloc(jsonl->lines, cap, sizeof(*lines));
-        if (!lines)
-            return hr_fail(err, HR_E_NOMEM, "out of memory");
-        jsonl->lines = lines;
-        jsonl->line_cap = cap;
-    }
+    struct line *lines = hr_array_grow(jsonl->lines, jsonl->line_count, &jsonl->line_cap, 1024,
+                                       sizeof(*lines));
+    if (!lines)
+        return hr_fail(err, HR_E_NOMEM, "out of memory");
+    jsonl->lines = lines;
     jsonl->lines[jsonl->line_count++] = *line;
     return 0;
 }

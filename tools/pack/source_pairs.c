@@ -134,10 +134,11 @@ static int pairs_open(const struct hr_source_request *request, struct hr_source 
     return 0;
 }
 
-static int load_member(const struct pairs *pairs, const struct hr_group *group,
+static int load_member(const void *source, const struct hr_group *group,
                        const struct hr_member *member, struct hr_pack_record *record,
                        struct hr_error *err)
 {
+    const struct pairs *pairs = source;
     const void *data;
     uint64_t bytes;
     char *path = member_path(pairs, group, member);
@@ -156,16 +157,7 @@ static int load_member(const struct pairs *pairs, const struct hr_group *group,
 static int pairs_load(const struct hr_source *source, uint64_t i, struct hr_pack_record *record,
                       struct hr_error *err)
 {
-    const struct pairs *pairs = (const struct pairs *)source;
-    const struct hr_group *group = &pairs->groups.items[i];
-
-    hr_kind_printable(group->key, record->key, sizeof(record->key));
-    for (uint32_t m = 0; m < group->count; m++) {
-        int ret = load_member(pairs, group, &pairs->groups.members[group->first + m], record, err);
-        if (ret < 0)
-            return ret;
-    }
-    return 0;
+    return hr_groups_load(&((const struct pairs *)source)->groups, i, load_member, source, record, err);
 }
 
 static uint64_t pairs_size_hint(const struct hr_source *source, uint64_t i)

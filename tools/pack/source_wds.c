@@ -171,10 +171,11 @@ static int wds_open(const struct hr_source_request *request, struct hr_source **
     return 0;
 }
 
-static int load_member(const struct wds *wds, const struct hr_group *group,
+static int load_member(const void *source, const struct hr_group *group,
                        const struct hr_member *member, struct hr_pack_record *record,
                        struct hr_error *err)
 {
+    const struct wds *wds = source;
     const struct hr_suffix *suffix = &wds->groups.suffixes[member->suffix];
     void *room = hr_pack_record_room(record, member->bytes, err);
 
@@ -195,16 +196,7 @@ static int load_member(const struct wds *wds, const struct hr_group *group,
 static int wds_load(const struct hr_source *source, uint64_t i, struct hr_pack_record *record,
                     struct hr_error *err)
 {
-    const struct wds *wds = (const struct wds *)source;
-    const struct hr_group *group = &wds->groups.items[i];
-
-    hr_kind_printable(group->key, record->key, sizeof(record->key));
-    for (uint32_t m = 0; m < group->count; m++) {
-        int ret = load_member(wds, group, &wds->groups.members[group->first + m], record, err);
-        if (ret < 0)
-            return ret;
-    }
-    return 0;
+    return hr_groups_load(&((const struct wds *)source)->groups, i, load_member, source, record, err);
 }
 
 static uint64_t wds_size_hint(const struct hr_source *source, uint64_t i)

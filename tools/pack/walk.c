@@ -33,14 +33,11 @@ static int add_file(struct walker *w, const char *path, const struct stat *st)
 {
     struct hr_walk *walk = w->walk;
 
-    if (walk->count == walk->cap) {
-        uint64_t cap = walk->cap ? walk->cap * 2 : 256;
-        struct hr_walk_file *files = hr_realloc(walk->files, cap, sizeof(*files));
-        if (!files)
-            return hr_fail(w->err, HR_E_NOMEM, "out of memory");
-        walk->files = files;
-        walk->cap = cap;
-    }
+    struct hr_walk_file *files = hr_array_grow(walk->files, walk->count, &walk->cap, 256,
+                                               sizeof(*files));
+    if (!files)
+        return hr_fail(w->err, HR_E_NOMEM, "out of memory");
+    walk->files = files;
     char *copy = hr_strdup(path);
     if (!copy)
         return hr_fail(w->err, HR_E_NOMEM, "out of memory");
@@ -54,14 +51,11 @@ static int add_folder(struct walker *w, const char *name)
 {
     struct hr_walk *walk = w->walk;
 
-    if (walk->folder_count == walk->folder_cap) {
-        uint32_t cap = walk->folder_cap ? walk->folder_cap * 2 : 16;
-        char **folders = hr_realloc(walk->folders, cap, sizeof(*folders));
-        if (!folders)
-            return hr_fail(w->err, HR_E_NOMEM, "out of memory");
-        walk->folders = folders;
-        walk->folder_cap = cap;
-    }
+    char **folders = hr_array_grow(walk->folders, walk->folder_count, &walk->folder_cap, 16,
+                                   sizeof(*folders));
+    if (!folders)
+        return hr_fail(w->err, HR_E_NOMEM, "out of memory");
+    walk->folders = folders;
     walk->folders[walk->folder_count] = hr_strdup(name);
     if (!walk->folders[walk->folder_count])
         return hr_fail(w->err, HR_E_NOMEM, "out of memory");

@@ -17,7 +17,8 @@ struct hr_walk {
     struct hr_walk_file *files;
     uint64_t count, cap;
     char **folders; /* names of the folders directly below the root, sorted */
-    uint32_t folder_count, folder_cap;
+    uint32_t folder_count;
+    uint64_t folder_cap;
     uint64_t hidden;        /* files and folders whose name starts with a dot */
     uint64_t special;       /* sockets, devices, pipes */
     uint64_t linked_folders; /* links to folders that were not followed, or lead round in a circle */
