@@ -122,17 +122,25 @@ static int refuse_open(struct hr_client *client, const struct hr_error *err)
     return hr_report_set(hr_report_of_thread(), err);
 }
 
+/* A client, NULL without memory, with the options applied. */
+static int begin_open(const struct hr_client_options *options, struct hr_client **client,
+                      bool *no_wait, struct hr_error *err)
+{
+    *no_wait = false;
+    *client = new_client();
+    return *client ? apply_options(*client, options, no_wait, err)
+                   : hr_fail(err, HR_E_NOMEM, "no memory for a client");
+}
+
 int hr_client_open(const char *address, const struct hr_client_options *options,
                    struct hr_client **out)
 {
-    struct hr_client *client = new_client();
     struct hr_error err = HR_ERROR_INIT;
-    bool no_wait = false;
-    int ret;
+    struct hr_client *client;
+    bool no_wait;
 
     *out = NULL;
-    ret = client ? apply_options(client, options, &no_wait, &err)
-                 : hr_fail(&err, HR_E_NOMEM, "no memory for a client");
+    int ret = begin_open(options, &client, &no_wait, &err);
     if (ret == 0)
         ret = apply_address(client, address, &err);
     return ret < 0 ? refuse_open(client, &err) : finish_open(client, no_wait, out);
@@ -141,14 +149,12 @@ int hr_client_open(const char *address, const struct hr_client_options *options,
 int hr_client_spawn(const char *binary, const char *config,
                     const struct hr_client_options *options, struct hr_client **out)
 {
-    struct hr_client *client = new_client();
     struct hr_error err = HR_ERROR_INIT;
-    bool no_wait = false;
-    int ret;
+    struct hr_client *client;
+    bool no_wait;
 
     *out = NULL;
-    ret = client ? apply_options(client, options, &no_wait, &err)
-                 : hr_fail(&err, HR_E_NOMEM, "no memory for a client");
+    int ret = begin_open(options, &client, &no_wait, &err);
     if (ret == 0)
         ret = hr_child_create(binary, config, &client->child, &err);
     return ret < 0 ? refuse_open(client, &err) : finish_open(client, no_wait, out);
