@@ -127,3 +127,16 @@ int hr_av_load(struct hr_error *err)
         *err = failure;
     return failure.code;
 }
+
+int hr_av_prepare(AVPacket **packet, AVFrame **frame, struct hr_error *err)
+{
+    int ret = *frame ? 0 : hr_av_load(err);
+
+    if (ret < 0)
+        return ret;
+    if (!*packet)
+        *packet = hr_av.av_packet_alloc();
+    if (!*frame)
+        *frame = hr_av.av_frame_alloc();
+    return *packet && *frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
+}

@@ -114,6 +114,10 @@ extern struct hr_av_api hr_av;
  * HR_E_UNSUPPORTED names what is missing and the package that has it. */
 int hr_av_load(struct hr_error *err) HR_MUST_CHECK;
 
+/* Makes what is still NULL, loading FFmpeg before the first: for the packet and the frame of a decoder, which
+ * are made by the first value that needs them. */
+int hr_av_prepare(AVPacket **packet, AVFrame **frame, struct hr_error *err) HR_MUST_CHECK;
+
 /* The reason that FFmpeg gave last on this thread: its last message since hr_av_forget, else the
  * text of the code. */
 const char *hr_av_reason(int averror);

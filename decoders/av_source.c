@@ -78,20 +78,6 @@ static int interrupted(void *opaque)
 
 /* ---- life ---- */
 
-/* FFmpeg is loaded by the first value that needs it. */
-static int set_up(struct hr_av_source *s, struct hr_error *err)
-{
-    int ret = s->frame ? 0 : hr_av_load(err);
-
-    if (ret < 0)
-        return ret;
-    if (!s->packet)
-        s->packet = hr_av.av_packet_alloc();
-    if (!s->frame)
-        s->frame = hr_av.av_frame_alloc();
-    return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
-}
-
 void hr_av_source_finish(struct hr_av_source *s)
 {
     if (!s->packet)
@@ -289,7 +275,7 @@ static int open_stream(struct hr_av_source *s, const struct hr_av_open *how, str
 int hr_av_open(struct hr_av_source *s, const struct hr_av_open *how, const uint8_t *bytes,
                size_t count, struct hr_error *err)
 {
-    int ret = set_up(s, err);
+    int ret = hr_av_prepare(&s->packet, &s->frame, err);
     if (ret < 0)
         return ret;
     hr_av_close(s);

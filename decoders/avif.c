@@ -41,20 +41,11 @@ static int create(uint32_t max_width, void **state)
     return *state ? 0 : HR_E_NOMEM;
 }
 
-/* FFmpeg is loaded by the first picture that needs it. */
 static int set_up(struct avif_state *s, struct hr_error *err)
 {
-    int ret = s->whole ? 0 : hr_av_load(err);
+    int ret = hr_av_prepare(&s->packet, &s->tile, err);
 
-    if (ret < 0)
-        return ret;
-    if (!s->packet)
-        s->packet = hr_av.av_packet_alloc();
-    if (!s->tile)
-        s->tile = hr_av.av_frame_alloc();
-    if (!s->whole)
-        s->whole = hr_av.av_frame_alloc();
-    return s->packet && s->tile && s->whole ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode an AVIF");
+    return ret < 0 ? ret : hr_av_prepare(&s->packet, &s->whole, err);
 }
 
 /* ---- AV1 ---- */

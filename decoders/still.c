@@ -174,20 +174,6 @@ static int create(uint32_t max_width, void **state)
     return 0;
 }
 
-/* FFmpeg is loaded by the first picture that needs it. */
-static int set_up(struct still_state *s, struct hr_error *err)
-{
-    int ret = s->frame ? 0 : hr_av_load(err);
-
-    if (ret < 0)
-        return ret;
-    if (!s->packet)
-        s->packet = hr_av.av_packet_alloc();
-    if (!s->frame)
-        s->frame = hr_av.av_frame_alloc();
-    return s->packet && s->frame ? 0 : hr_fail(err, HR_E_NOMEM, "no memory to decode a picture");
-}
-
 /* ---- what FFmpeg would let pass, and claims too large to try ---- */
 
 enum { GIF_HEADER = 13, GIF_IMAGE = 0x2c, GIF_EXTENSION = 0x21, GIF_CONTROL = 0xf9 };
@@ -328,7 +314,7 @@ static int decode_frame(struct still_state *s, enum hr_media_format format, cons
                         size_t count, struct hr_error *err)
 {
     const char *name = hr_media_format_name(format);
-    int ret = set_up(s, err);
+    int ret = hr_av_prepare(&s->packet, &s->frame, err);
 
     if (ret < 0)
         return ret;
