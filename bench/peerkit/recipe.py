@@ -1,5 +1,6 @@
 """What every loader is asked for: a random box of the picture, resized to 224 x 224, mirrored in one of two, normalized, channels
-first, f16. Helpers for those loaders that leave the box and the arithmetic to the user. No imports but NumPy, and that late."""
+first, f16. Helpers for those loaders that leave the box and the arithmetic to the user, or stand on torch. No imports but NumPy, and
+that late."""
 import math
 
 SIZE = 224
@@ -8,6 +9,11 @@ MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 MEAN_255 = tuple(255 * v for v in MEAN)
 STD_255 = tuple(255 * v for v in STD)
+
+
+def depth(cores):
+    """Batches that may wait in the queues of torch's DataLoader: for an entry's file that feeds through one."""
+    return 3 * cores if cores > 1 else 0
 
 
 def random_box(rng, width, height):

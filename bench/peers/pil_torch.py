@@ -1,12 +1,10 @@
 """Pillow in torch's DataLoader: what most training scripts do."""
+from peerkit.recipe import depth  # noqa: F401
+
 VENV = "torch"
 PACKAGES = ["torch", "torchvision", "pillow"]
 MODES = {"": {"title": "PIL + torch DataLoader",
               "given": "files; full decode, PIL's bilinear resize (antialias); in the process on one core, else a worker a core"}}
-
-
-def depth(cores):
-    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
 
 
 def batches(job):

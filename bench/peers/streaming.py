@@ -1,12 +1,10 @@
 """MosaicML Streaming: MDS shards, PIL, torch's DataLoader."""
+from peerkit.recipe import depth  # noqa: F401
+
 VENV = "torch"
 PACKAGES = ["mosaicml-streaming", "torch", "torchvision"]
 MODES = {"": {"title": "MosaicML Streaming",
               "given": "MDS of the original bytes; PIL, bilinear resize (antialias); in the process on one core, else a worker a core"}}
-
-
-def depth(cores):
-    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
 
 
 def prepare(job):

@@ -1,12 +1,10 @@
 """torchvision's v2 transforms over tensors, in torch's DataLoader."""
+from peerkit.recipe import depth  # noqa: F401
+
 VENV = "torch"
 PACKAGES = ["torch", "torchvision"]
 MODES = {"": {"title": "torchvision v2 + DataLoader",
               "given": "files; `decode_jpeg`, antialias; in the process on one core, else a worker a core"}}
-
-
-def depth(cores):
-    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
 
 
 def batches(job):

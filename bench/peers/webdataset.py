@@ -1,14 +1,12 @@
 """WebDataset: tar files in sequence, PIL, torch's DataLoader."""
 import tarfile
 
+from peerkit.recipe import depth  # noqa: F401
+
 VENV = "torch"
 PACKAGES = ["webdataset", "torch", "torchvision"]
 MODES = {"": {"title": "WebDataset",
               "given": "tar files; PIL, bilinear resize (antialias); in the process on one core, else a worker a core"}}
-
-
-def depth(cores):
-    return 3 * cores if cores > 1 else 0     # batches that may wait in queues
 SHARDS = 8
 
 
