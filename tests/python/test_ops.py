@@ -9,30 +9,14 @@ import tempfile
 import unittest
 from pathlib import Path
 
-try:
-    import numpy as np
-    from PIL import Image, ImageEnhance, ImageOps
-except ImportError as missing:
-    raise unittest.SkipTest(f"{missing}: pip install pillow numpy")
+from pictures import BUILD, ROOT, SHARED, TOOL
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build"))
-TOOL = os.environ.get("HR_IMAGE_TOOL", str(BUILD / "tests" / "golden" / "hr_image_tool"))
+import numpy as np
+from PIL import Image, ImageEnhance, ImageOps
+
 DATA = ROOT / "tests" / "data" / "ops"
-if not Path(TOOL).exists():
-    raise unittest.SkipTest(f"{TOOL} is not built")
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 import ops_vectors  # noqa: E402
-
-
-def find_shared():
-    for place in [os.environ.get("HR_SHARED"), ROOT.parent / "shared", ROOT.parents[1] / "shared"]:
-        if place and (Path(place) / "data").is_dir():
-            return Path(place)
-    return None
-
-
-SHARED = find_shared()
 
 
 def run(path, ops, output="dtype=u8 ragged=true", options="", **numbers):

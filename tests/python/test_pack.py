@@ -10,7 +10,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time

@@ -1,16 +1,14 @@
 """Repacked PNG through the whole of Headrace: the same pixels as the files, the same samples and chunks back."""
 import io
-import json
 import os
 import random
 import struct
 import subprocess
-import tempfile
 import unittest
 import zlib
-from pathlib import Path
 
-from feed import BIN, headrace, run
+from feed import BIN, run
+from packing import Packing
 
 import numpy as np
 from PIL import Image, PngImagePlugin
@@ -74,34 +72,7 @@ def unpack(data):
     return out, data[at:]
 
 
-class RepackedPng(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.source = self.folder / "source"
-        self.source.mkdir()
-
-    def save(self, name, array, **options):
-        path = self.source / name
-        image = array if isinstance(array, Image.Image) else Image.fromarray(array)
-        image.save(path, **options)
-        return path
-
-    def pack(self, *options, dst="ds"):
-        return json.loads(run("pack", self.source, self.folder / dst, "--json", *options).stdout)
-
-    def extract(self, key, dst="ds", *options):
-        out = self.folder / "out"
-        run("inspect", self.folder / dst, key, "--extract", "image", "--out", out, *options)
-        return out.read_bytes()
-
-    def loaded(self, dst, ops=(), output=None, **field):
-        config = {"dataset": str(self.folder / dst), "batch": 4, "last": "keep", "order": "none", "epochs": 1,
-                  "fields": {"image": {"ops": list(ops), "output": output or {"ragged": True}, **field}}}
-        with headrace.Loader(config) as loader:
-            return [np.array(batch["image"][i]) for batch in loader for i in range(len(batch.records))]
-
+class RepackedPng(Packing):
     def make_all(self):
         info = PngImagePlugin.PngInfo()
         info.add_text("Author", "someone")

@@ -3,7 +3,6 @@ are. HR_SOAK_SECONDS sets how long (30)."""
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest

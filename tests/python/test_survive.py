@@ -102,21 +102,23 @@ def test_records_that_crash_or_stall_a_decoder_cost_one_restart_each_and_nothing
     assert stats["bad_crashed"] >= 1 and stats["bad_records"] == len(traps)
 
 
+def records_of_steps(keys, world, **options):
+    """The records of each global batch of a run, put together from all ranks of a fresh sidecar."""
+    with feed.Sidecar(keys, **options) as sidecar:
+        loaders = [headrace.Loader(sidecar.address, rank=r, world=world) for r in range(world)]
+        parts = [rows_of(loader) for loader in loaders]
+        for loader in loaders:
+            loader.close()
+    return [[r for rows in step for r in rows[0]] for step in zip(*parts, strict=True)]
+
+
 def test_a_substitute_is_the_same_after_a_restart_and_for_every_rank():
     traps = {5: "crash", 40: "crash"}
     dataset = make_dataset("few", 64, traps)
     keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, order="none", bad_budget=0.5)
-
-    def run(world):
-        with feed.Sidecar(keys, env=TRAPS) as sidecar:
-            loaders = [headrace.Loader(sidecar.address, rank=r, world=world) for r in range(world)]
-            parts = [rows_of(loader) for loader in loaders]
-            for loader in loaders:
-                loader.close()
-        return [[r for part in parts for r in part[step][0]] for step in range(4)]
-
-    one = run(1)
-    assert run(1) == one and run(2) == one
+    one = records_of_steps(keys, 1, env=TRAPS)
+    assert len(one) == 4
+    assert records_of_steps(keys, 1, env=TRAPS) == one and records_of_steps(keys, 2, env=TRAPS) == one
     assert [r for step in one for r in step if r not in traps] and one[0][5] != 5
 
 
@@ -463,14 +465,7 @@ def test_damaged_records_are_substituted_the_same_way_on_every_rank_and_rerun():
     dataset = damaged("flips", 320, range(3, 320, 7))
     keys = feed.conf(dataset, fields=FIELDS, batch=16, epochs=1, bad_budget=0.5)
 
-    def run(world):
-        with feed.Sidecar(keys) as sidecar:
-            loaders = [headrace.Loader(sidecar.address, rank=r, world=world) for r in range(world)]
-            parts = [rows_of(loader) for loader in loaders]
-            for loader in loaders:
-                loader.close()
-        return [[r for part in parts for r in part[step][0]] for step in range(20)]
-
-    one = run(1)
+    one = records_of_steps(keys, 1)
+    assert len(one) == 20
     assert not {r for step in one for r in step} & set(range(3, 320, 7))
-    assert run(1) == one and run(2) == one and run(4) == one
+    assert all(records_of_steps(keys, world) == one for world in (1, 2, 4))

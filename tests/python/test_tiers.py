@@ -6,16 +6,15 @@ import random
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
-from pathlib import Path
 
-from feed import BIN, headrace, run
+from feed import BIN, run
+from packing import Packing
 from pictures import resize, worst
 
 import numpy as np
-from PIL import Image, ImageOps, JpegImagePlugin
+from PIL import Image, JpegImagePlugin
 
 ASAN_BIN = os.environ.get("HEADRACE_ASAN_BIN", BIN)
 
@@ -33,36 +32,9 @@ def rgb(data):
         return np.asarray(image.convert("RGB"))
 
 
-class Tiers(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.source = self.folder / "source"
-        self.source.mkdir()
-
-    def save(self, name, image, **options):
-        path = self.source / name
-        image.save(path, **options)
-        return path
-
-    def pack(self, *options, dst="ds", code=0):
-        r = run("pack", self.source, self.folder / dst, "--json", *options, code=code)
-        return json.loads(r.stdout) if r.stdout else r
-
-    def extract(self, key, dst="ds"):
-        out = self.folder / "out"
-        run("inspect", self.folder / dst, key, "--extract", "image", "--out", out)
-        return out.read_bytes()
-
+class Tiers(Packing):
     def facts(self, key, dst="ds"):
         return json.loads(run("inspect", self.folder / dst, key, "--json").stdout)["fields"]["image"]
-
-    def loaded(self, dst="ds", ops=(), output=None, **field):
-        config = {"dataset": str(self.folder / dst), "batch": 4, "last": "keep", "order": "none", "epochs": 1,
-                  "fields": {"image": {"ops": list(ops), "output": output or {"ragged": True}, **field}}}
-        with headrace.Loader(config) as loader:
-            return [np.array(batch["image"][i]) for batch in loader for i in range(len(batch.records))]
 
     # ---- smaller files ----
 

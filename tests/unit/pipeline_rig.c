@@ -160,6 +160,16 @@ void rig_open(struct rig *rig, const char *dataset, const char *yaml, uint32_t r
     rig->tail = 0;
 }
 
+void rig_feed(struct rig *rig, const char *dataset, const char *head)
+{
+    char *text = rig_yaml(head);
+
+    rig_open(rig, dataset, text, 0, 1);
+    hr_free(text);
+    struct hr_state state = rig_start_state(rig);
+    rig_seek(rig, &state);
+}
+
 void rig_close(struct rig *rig)
 {
     hr_ring_detach(hr_stream_ring(rig->stream), rig->consumer);
@@ -253,7 +263,7 @@ void check_sample(const struct hr_wire_batch *b, uint32_t i, uint64_t r)
 }
 
 const char all_fields[] = "fields:\n  text:\n  label:\n  tokens: {output: {dtype: i64}}\n"
-                                 "  tensor:\n  tag:\n  note:\n";
+                          "  tensor:\n  tag:\n  note:\n";
 
 char *rig_yaml(const char *head)
 {

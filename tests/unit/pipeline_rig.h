@@ -45,6 +45,8 @@ void rig_open(struct rig *rig, const char *dataset, const char *yaml, uint32_t r
 void rig_close(struct rig *rig);
 struct hr_state rig_start_state(const struct rig *rig);
 void rig_seek(struct rig *rig, const struct hr_state *state);
+/* All of that: the only rank, all fields, from the beginning. */
+void rig_feed(struct rig *rig, const char *dataset, const char *head);
 /* Next batch of the present generation, or NULL after ten seconds or when the stream has stopped. */
 const struct hr_wire_batch *rig_next(struct rig *rig, struct hr_wire_entry *entry);
 void rig_release(struct rig *rig, const struct hr_wire_entry *entry);

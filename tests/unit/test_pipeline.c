@@ -14,14 +14,11 @@
 static void feed_epochs(const char *dataset, const char *reader)
 {
     struct rig rig = {.options = {.reader = reader}};
-    char *text = rig_yaml("batch: 32\nslots: 3\nlast: keep\nseed: 9");
     uint8_t seen[RECORDS];
     struct hr_wire_entry entry;
 
-    rig_open(&rig, dataset, text, 0, 1);
-    hr_free(text);
+    rig_feed(&rig, dataset, "batch: 32\nslots: 3\nlast: keep\nseed: 9");
     struct hr_state state = rig_start_state(&rig);
-    rig_seek(&rig, &state);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         memset(seen, 0, sizeof(seen));
         for (uint64_t step = 0; step < (RECORDS + 31) / 32; step++) {
@@ -141,12 +138,9 @@ static void seek_goes_on_exactly_there(void **state)
 {
     struct rig rig = {0};
     struct hr_wire_entry entry;
-    char *text = rig_yaml("batch: 50\nslots: 4");
 
-    rig_open(&rig, *state, text, 0, 1);
-    hr_free(text);
+    rig_feed(&rig, *state, "batch: 50\nslots: 4");
     struct hr_state s = rig_start_state(&rig);
-    rig_seek(&rig, &s);
     for (uint64_t k = 0; k < 40; k++) {
         s.cursor = (struct hr_cursor){k * 7 % 5, k * 3 % 10};
         rig_seek(&rig, &s);
@@ -185,12 +179,8 @@ static void last_batch_is_padded_with_invalid_samples(void **state)
 {
     struct rig rig = {0};
     struct hr_wire_entry entry;
-    char *text = rig_yaml("batch: 300\nlast: pad\nslots: 2\nepochs: 1");
 
-    rig_open(&rig, *state, text, 0, 1);
-    hr_free(text);
-    struct hr_state s = rig_start_state(&rig);
-    rig_seek(&rig, &s);
+    rig_feed(&rig, *state, "batch: 300\nlast: pad\nslots: 2\nepochs: 1");
     assert_non_null(rig_next(&rig, &entry));
     rig_release(&rig, &entry);
     const struct hr_wire_batch *b = rig_next(&rig, &entry);
@@ -215,12 +205,8 @@ static void small_buffers_bound_what_is_in_flight(void **state)
 {
     struct rig rig = {.options = {.read_ahead_bytes = 1}};
     struct hr_wire_entry entry;
-    char *text = rig_yaml("batch: 100\nslots: 2");
 
-    rig_open(&rig, *state, text, 0, 1);
-    hr_free(text);
-    struct hr_state s = rig_start_state(&rig);
-    rig_seek(&rig, &s);
+    rig_feed(&rig, *state, "batch: 100\nslots: 2");
     for (int n = 0; n < 20; n++) {
         const struct hr_wire_batch *b = rig_next(&rig, &entry);
         assert_non_null(b);

@@ -40,12 +40,8 @@ static void bad_record_is_substituted_the_same_everywhere(void **state)
     for (int run = 0; run < 2; run++) {
         struct rig rig = {.options = {.workers = run ? 1 : 4, .reader = run ? "preadv" : "auto"}};
         struct hr_wire_entry entry;
-        char *text = rig_yaml("batch: 50\nslots: 3\nseed: 4");
         uint64_t k = 0, bad = 0;
-        rig_open(&rig, path, text, 0, 1);
-        hr_free(text);
-        struct hr_state s = rig_start_state(&rig);
-        rig_seek(&rig, &s);
+        rig_feed(&rig, path, "batch: 50\nslots: 3\nseed: 4");
         while (k < 500) {
             const struct hr_wire_batch *b = rig_next(&rig, &entry);
             assert_non_null(b);
@@ -77,11 +73,7 @@ static void bad_record_is_masked_or_fatal_by_policy(void **state)
     (void)state;
     damage(path, 7, 2);
     struct rig rig = {0};
-    char *text = rig_yaml("batch: 100\nbad_records: mask\nepochs: 1");
-    rig_open(&rig, path, text, 0, 1);
-    hr_free(text);
-    struct hr_state s = rig_start_state(&rig);
-    rig_seek(&rig, &s);
+    rig_feed(&rig, path, "batch: 100\nbad_records: mask\nepochs: 1");
     for (int n = 0; n < 5; n++) {
         const struct hr_wire_batch *b = rig_next(&rig, &entry);
         assert_non_null(b);
@@ -97,11 +89,7 @@ static void bad_record_is_masked_or_fatal_by_policy(void **state)
     rig_close(&rig);
 
     struct rig fatal = {0};
-    text = rig_yaml("batch: 100\nbad_records: fail\nepochs: 1");
-    rig_open(&fatal, path, text, 0, 1);
-    hr_free(text);
-    s = rig_start_state(&fatal);
-    rig_seek(&fatal, &s);
+    rig_feed(&fatal, path, "batch: 100\nbad_records: fail\nepochs: 1");
     while (rig_next(&fatal, &entry))
         rig_release(&fatal, &entry);
     assert_int_equal(hr_stream_status(fatal.stream, &err), HR_E_CHECKSUM);
@@ -117,13 +105,9 @@ static void feed_from_failing_storage(const char *dataset)
     struct rig rig = {.options = {.fault = "seed=3,eio=0.05,short=0.2,noise=0.05,delay=1ms:0.05"}};
     struct hr_wire_entry entry;
     struct hr_engine_stats stats;
-    char *text = rig_yaml("batch: 50\nslots: 3");
     uint8_t seen[RECORDS] = {0};
 
-    rig_open(&rig, dataset, text, 0, 1);
-    hr_free(text);
-    struct hr_state s = rig_start_state(&rig);
-    rig_seek(&rig, &s);
+    rig_feed(&rig, dataset, "batch: 50\nslots: 3");
     for (int n = 0; n < 10; n++) {
         const struct hr_wire_batch *b = rig_next(&rig, &entry);
         struct hr_error err = HR_ERROR_INIT;
