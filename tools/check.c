@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cpu.h"
+#include "decoders/ops/follow.h"
 #include "pipeline/slot_layout.h"
 #include "tools/headrace.h"
 #include "tools/job.h"
@@ -87,10 +88,22 @@ static void json_sources(struct hr_buf *b, const struct hr_plan *plan)
     hr_json_close(b, ']');
 }
 
+/* What media fields and those that follow them go through, with every default filled in. */
+static void describe_field(struct hr_buf *b, const struct hr_plan *plan, const struct hr_plan_field *f)
+{
+    if (f->leader >= 0)
+        hr_buf_addf(b, "follow=%s ", plan->fields[f->leader].name);
+    if (f->chain)
+        hr_buf_add_str(b, hr_chain_describe(f->chain));
+    if (f->follow)
+        hr_follow_describe(f->follow, b);
+}
+
 static void print_json(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
     char hex[HR_DIGEST_HEX_BYTES];
+    struct hr_buf text = {0};
 
     hr_json_open(b, NULL, '{');
     hr_json_str(b, "plan", hr_digest_hex(&plan->digest, hex));
@@ -110,9 +123,13 @@ static void print_json(struct hr_buf *b, const struct hr_plan *plan,
         json_output(b, &plan->outputs[i], layout->capacity);
     hr_json_close(b, ']');
     hr_json_open(b, "chains", '{');
-    for (uint32_t i = 0; i < plan->field_count; i++)
-        if (plan->fields[i].chain)
-            hr_json_str(b, plan->fields[i].name, hr_chain_describe(plan->fields[i].chain));
+    for (uint32_t i = 0; i < plan->field_count; i++) {
+        hr_buf_reset(&text);
+        describe_field(&text, plan, &plan->fields[i]);
+        if (text.used)
+            hr_json_str(b, plan->fields[i].name, hr_buf_str(&text));
+    }
+    hr_buf_finish(&text);
     hr_json_close(b, '}');
     hr_json_close(b, '}');
     hr_buf_add_str(b, "\n");
@@ -173,18 +190,21 @@ static void print_chain(struct hr_buf *b, const char *text)
     hr_buf_add_str(b, "\n");
 }
 
-/* What media fields go through, with every default filled in. */
 static void print_chains(struct hr_buf *b, const struct hr_plan *plan)
 {
+    struct hr_buf text = {0};
     bool first = true;
 
     for (uint32_t i = 0; i < plan->field_count; i++) {
-        if (!plan->fields[i].chain)
+        hr_buf_reset(&text);
+        describe_field(&text, plan, &plan->fields[i]);
+        if (!text.used)
             continue;
         hr_buf_addf(b, "%s%s: ", first ? "\n" : "", plan->fields[i].name);
-        print_chain(b, hr_chain_describe(plan->fields[i].chain));
+        print_chain(b, hr_buf_str(&text));
         first = false;
     }
+    hr_buf_finish(&text);
 }
 
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,

@@ -72,7 +72,7 @@ static const struct hr_opt opts[] = {
     {"embed", 0, HR_OPT_LIST, "KEY[=TYPE]", AT(embed),
      "JSONL: values of this key are paths of files to embed (values \"@path\" are anyway)"},
     {"type", 0, HR_OPT_LIST, "KEY=TYPE", AT(types),
-     "JSONL: type of this key: i64, f64, bool, str, text or json"},
+     "JSONL: type of this key: i64, f64, bool, str, text or json; or of its lists: f32[n,4], i64[n]"},
     {"root", 0, HR_OPT_STR, "FOLDER", AT(root),
      "JSONL: the tree that embedded files lie in; without it, the folder of the JSONL file",
      .word = HR_WORD_FOLDER},

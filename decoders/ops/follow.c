@@ -225,10 +225,10 @@ static bool follow_point(const struct frame *f, double *v, bool *gone)
 }
 
 /* The row that is delivered at that place: in a mirrored picture, left is right. */
-static uint64_t source_row(const struct frame *f, uint64_t row)
+static uint64_t source_row(const struct frame *f, uint64_t group, uint64_t row)
 {
     const struct hr_follow *follow = f->follow;
-    uint64_t in_group = follow->group ? row % follow->group : 0;
+    uint64_t in_group = group ? row % group : 0;
 
     if (!f->mirrored || in_group >= follow->mirror_count)
         return row;
@@ -236,7 +236,7 @@ static uint64_t source_row(const struct frame *f, uint64_t row)
 }
 
 void hr_follow_run(const struct hr_follow *follow, const struct hr_geometry *geometry, uint32_t w, uint32_t h,
-                   const void *src, void *dst, uint8_t *kept, uint64_t rows)
+                   uint64_t group, const void *src, void *dst, uint8_t *kept, uint64_t rows)
 {
     size_t from_bytes = hr_dtype_bytes(follow->from.dtype) * follow->columns;
     size_t to_bytes = hr_dtype_bytes(follow->to.dtype) * follow->columns;
@@ -246,7 +246,8 @@ void hr_follow_run(const struct hr_follow *follow, const struct hr_geometry *geo
     for (uint64_t i = 0; i < rows; i++) {
         double v[4] = {0};
         bool gone;
-        load(follow->from.dtype, (const uint8_t *)src + source_row(&f, i) * from_bytes, follow->columns, v);
+        const uint8_t *row = (const uint8_t *)src + source_row(&f, group, i) * from_bytes;
+        load(follow->from.dtype, row, follow->columns, v);
         kept[i] = (follow->kind == HR_FOLLOW_BOXES ? follow_box : follow_point)(&f, v, &gone);
         if (gone)
             memset(v, 0, sizeof(v));

@@ -24,7 +24,6 @@ struct hr_follow {
     double min_size, min_area;      /* boxes: what is smaller in the delivered picture is not kept; pixels */
     bool centres;                   /* keypoints: 0, 0 is the middle of the first pixel, not its corner */
     uint32_t columns;               /* 4; keypoints 2, or 3 with visibility */
-    uint32_t group;                 /* keypoints: of one thing, 0 = no groups */
     uint32_t mirror_count;          /* keypoints: where a group's member comes from in a mirrored picture */
     uint8_t mirror[HR_FOLLOW_MAX_MIRROR];
 };
@@ -36,9 +35,9 @@ int hr_follow_read(const struct hr_call *options, const struct hr_call *output, 
 /* Canonical text with every default filled in. */
 void hr_follow_describe(const struct hr_follow *follow, struct hr_buf *text);
 
-/* rows of columns numbers each; src and dst need no alignment and do not overlap; kept: one byte a row. w, h: of the
- * oriented picture. Whatever the numbers are, something is written to each. */
+/* rows of columns numbers each, a multiple of group, which is at least mirror_count; src and dst need no alignment and
+ * do not overlap; kept: one byte a row. w, h: of the oriented picture. Whatever the numbers are, all is written. */
 void hr_follow_run(const struct hr_follow *follow, const struct hr_geometry *geometry, uint32_t w, uint32_t h,
-                   const void *src, void *dst, uint8_t *kept, uint64_t rows);
+                   uint64_t group, const void *src, void *dst, uint8_t *kept, uint64_t rows);
 
 #endif

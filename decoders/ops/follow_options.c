@@ -159,7 +159,7 @@ static void describe_form(const struct hr_follow_form *form, enum hr_follow_kind
 
 void hr_follow_describe(const struct hr_follow *f, struct hr_buf *text)
 {
-    hr_buf_addf(text, "%s from{", kind_words[f->kind]);
+    hr_buf_addf(text, "as=%s from{", kind_words[f->kind]);
     describe_form(&f->from, f->kind, text);
     hr_buf_add_str(text, "} output{");
     describe_form(&f->to, f->kind, text);

@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "decoders/ops/follow.h"
+#include "pipeline/follow.h"
 #include "pipeline/plan_parts.h"
 #include "shards/index.h"
 
@@ -144,25 +146,6 @@ static int merge_sources(struct builder *b)
     return ret;
 }
 
-static struct hr_plan_output *add_output(struct builder *b, const char *name, const char *suffix,
-                                         enum hr_field_type type)
-{
-    struct hr_plan *plan = b->plan;
-
-    if (plan->output_count == HR_PLAN_MAX_OUTPUTS)
-        return NULL;
-    struct hr_plan_output *o = &plan->outputs[plan->output_count++];
-    *o = (struct hr_plan_output){.field_type = type};
-    snprintf(o->name, sizeof(o->name), "%s%s", name, suffix);
-    return o;
-}
-
-static int too_many_outputs(struct builder *b)
-{
-    return hr_fail(b->err, HR_E_CONFIG, "the fields make more than %d arrays a batch",
-                   HR_PLAN_MAX_OUTPUTS);
-}
-
 /* ---- options of fields that are not media ---- */
 
 struct plain_options {
@@ -266,9 +249,9 @@ static int add_scalar(struct builder *b, const struct hr_schema_field *sf,
     ret = choose_dtype(b, conf, &options, f->from, &f->to);
     if (ret < 0)
         return ret;
-    struct hr_plan_output *o = add_output(b, sf->name, "", sf->type);
+    struct hr_plan_output *o = hr_plan_add_output(b->plan, sf->name, "", sf->type);
     if (!o)
-        return too_many_outputs(b);
+        return hr_plan_too_many_outputs(b->err);
     f->route = HR_ROUTE_SCALAR;
     o->dtype = f->to;
     o->sample_bytes = hr_dtype_bytes(f->to);
@@ -284,9 +267,9 @@ static int add_ragged_bytes(struct builder *b, const struct hr_schema_field *sf,
 
     if (ret < 0)
         return ret;
-    struct hr_plan_output *o = add_output(b, sf->name, "", sf->type);
+    struct hr_plan_output *o = hr_plan_add_output(b->plan, sf->name, "", sf->type);
     if (!o)
-        return too_many_outputs(b);
+        return hr_plan_too_many_outputs(b->err);
     f->route = sf->type == HR_FIELD_STR ? HR_ROUTE_STR : HR_ROUTE_RAGGED;
     f->from = f->to = HR_DTYPE_U8;
     f->max_bytes = (uint64_t)options.max_bytes;
@@ -317,9 +300,9 @@ static int add_array(struct builder *b, const struct hr_schema_field *sf,
     ret = choose_dtype(b, conf, &options, f->from, &f->to);
     if (ret < 0)
         return ret;
-    struct hr_plan_output *o = add_output(b, sf->name, "", sf->type);
+    struct hr_plan_output *o = hr_plan_add_output(b->plan, sf->name, "", sf->type);
     if (!o)
-        return too_many_outputs(b);
+        return hr_plan_too_many_outputs(b->err);
     uint64_t scale = hr_dtype_bytes(f->to), per = hr_dtype_bytes(f->from);
     o->dtype = f->to;
     if (totals->uniform_shape && totals->present > 0) {
@@ -365,6 +348,8 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         spec.output = hr_conf_field_table(conf, "output");
         spec.clip = hr_conf_field_table(conf, "clip");
     }
+    if (f->leader >= 0)
+        spec.leader = b->plan->fields[f->leader].chain;
     for (int i = 0; conf && i < conf->table_count; i++) {
         const struct hr_call *table = &conf->tables[i];
         if (table == spec.output || table == spec.clip)
@@ -378,11 +363,12 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         return ret;
     f->route = HR_ROUTE_CHAIN;
     f->plan_idx = (int)b->plan->chain_count++;
+    f->stream = f->leader < 0 ? (uint32_t)f->plan_idx : b->plan->fields[f->leader].stream;
     for (int i = 0; i < hr_chain_output_count(f->chain); i++) {
         const struct hr_chain_output *c = hr_chain_output_at(f->chain, i);
-        struct hr_plan_output *o = add_output(b, sf->name, c->suffix, sf->type);
+        struct hr_plan_output *o = hr_plan_add_output(b->plan, sf->name, c->suffix, sf->type);
         if (!o)
-            return too_many_outputs(b);
+            return hr_plan_too_many_outputs(b->err);
         o->dtype = c->dtype;
         o->layout = c->layout;
         o->dims = c->dims;
@@ -402,11 +388,27 @@ static int add_present(struct builder *b, const struct hr_schema_field *sf, stru
     if (!f->may_be_absent)
         return 0;
     f->present_output = (int)b->plan->output_count;
-    o = add_output(b, sf->name, ".present", HR_FIELD_BOOL);
+    o = hr_plan_add_output(b->plan, sf->name, ".present", HR_FIELD_BOOL);
     if (!o)
-        return too_many_outputs(b);
+        return hr_plan_too_many_outputs(b->err);
     o->dtype = HR_DTYPE_BOOL;
     o->sample_bytes = 1;
+    return 0;
+}
+
+static int join_leader(struct builder *b, const struct hr_schema_field *sf, const struct hr_conf_field *conf,
+                       struct hr_plan_field *f)
+{
+    uint32_t leader = 0;
+    int ret = hr_follow_check_type(sf, conf, b->err);
+
+    if (ret == 0)
+        ret = hr_follow_leader(b->plan, conf, &leader, b->err);
+    if (ret < 0)
+        return ret;
+    f->leader = (int)leader;
+    f->stream = b->plan->fields[leader].stream;
+    f->may_be_absent |= b->plan->fields[leader].may_be_absent;
     return 0;
 }
 
@@ -422,10 +424,17 @@ static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_con
     *f = (struct hr_plan_field){
         .schema_idx = m->schema_idx,
         .plan_idx = -1,
+        .leader = -1,
         .may_be_absent = totals.present < b->plan->sources.record_count,
         .first_output = b->plan->output_count,
     };
-    if (sf->type == HR_FIELD_STR || sf->type == HR_FIELD_TEXT || sf->type == HR_FIELD_JSON ||
+    snprintf(f->name, sizeof(f->name), "%s", sf->name);
+    ret = hr_follow_option(conf) ? join_leader(b, sf, conf, f) : 0;
+    if (ret < 0)
+        return ret;
+    if (f->leader >= 0 && sf->type == HR_FIELD_TENSOR)
+        ret = hr_follow_plan_array(b->plan, f, sf, conf, &totals, b->err);
+    else if (sf->type == HR_FIELD_STR || sf->type == HR_FIELD_TEXT || sf->type == HR_FIELD_JSON ||
         sf->type == HR_FIELD_BYTES)
         ret = add_ragged_bytes(b, sf, conf, &totals, f);
     else if (hr_field_type_is_scalar(sf->type))
@@ -439,7 +448,6 @@ static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_con
             fail_at(b, conf, NULL);
         return ret;
     }
-    snprintf(f->name, sizeof(f->name), "%s", sf->name);
     f->output_count = b->plan->output_count - f->first_output;
     /* Room for the value itself, or for the block that it comes in. */
     b->plan->max_record_bytes += hr_max_u64(totals.max_bytes, totals.max_stored_bytes) + 4096;
@@ -448,6 +456,12 @@ static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_con
                 hr_dtype_name(b->plan->outputs[f->first_output].dtype));
     if (f->chain)
         hr_buf_addf(&b->text, " %s", hr_chain_describe(f->chain));
+    if (f->leader >= 0)
+        hr_buf_addf(&b->text, " follow=%s", b->plan->fields[f->leader].name);
+    if (f->follow) {
+        hr_buf_add_str(&b->text, " ");
+        hr_follow_describe(f->follow, &b->text);
+    }
     if (!hr_buf_failed(&b->text))
         hr_plan_add_field_parts(b->plan, sf->name, hr_buf_str(&b->text) + text_start);
     hr_buf_add_str(&b->text, "\n");
@@ -466,11 +480,15 @@ static int add_fields(struct builder *b)
     }
     if (conf->field_count > HR_MAX_FIELDS)
         return hr_fail(b->err, HR_E_CONFIG, "more than %d fields", HR_MAX_FIELDS);
-    for (int i = 0; i < conf->field_count && ret == 0; i++) {
-        int idx = find_merged(b, conf->fields[i].name);
+    /* Those that follow another come after all that do not, so that a mask changes nobody's draws. */
+    for (int i = 0; i < 2 * conf->field_count && ret == 0; i++) {
+        const struct hr_conf_field *field = &conf->fields[i % conf->field_count];
+        if ((hr_follow_option(field) != NULL) != (i >= conf->field_count))
+            continue;
+        int idx = find_merged(b, field->name);
         if (idx < 0)
-            return unknown_field(b, &conf->fields[i]);
-        ret = add_field(b, (uint32_t)idx, &conf->fields[i]);
+            return unknown_field(b, field);
+        ret = add_field(b, (uint32_t)idx, field);
     }
     return ret;
 }
@@ -598,8 +616,10 @@ void hr_plan_destroy(struct hr_plan *plan)
 {
     if (!plan)
         return;
-    for (uint32_t i = 0; i < plan->field_count; i++)
+    for (uint32_t i = 0; i < plan->field_count; i++) {
         hr_chain_destroy(plan->fields[i].chain);
+        hr_free(plan->fields[i].follow);
+    }
     hr_order_finish(&plan->order);
     hr_sources_finish(&plan->sources);
     hr_free(plan->schema_idx);

@@ -34,6 +34,8 @@ struct hr_plan_output {
     uint64_t sample_bytes;       /* fixed: bytes of one sample; ragged: the most that one can have */
 };
 
+struct hr_follow;
+
 struct hr_plan_field {
     char name[HR_NAME_BYTES];
     const int16_t *schema_idx; /* [source]: in that dataset's schema, -1 = it has no such field */
@@ -45,6 +47,9 @@ struct hr_plan_field {
     uint32_t first_output, output_count; /* without the present array */
     int present_output;      /* index, -1 = none */
     int plan_idx;            /* CHAIN: index into the sample plans, else -1 */
+    int leader;              /* index of the image field that it follows, -1 = none; planned before it */
+    uint32_t stream;         /* of its draws: its own plan_idx, or the leader's */
+    struct hr_follow *follow; /* boxes and keypoints; owned. Two outputs: values, and what is kept */
 };
 
 enum { HR_PLAN_MAX_OUTPUTS = 96 };

@@ -40,6 +40,22 @@ void hr_plan_add_source_parts(struct hr_plan *plan)
                          sizeof(sources->digest.bytes));
 }
 
+struct hr_plan_output *hr_plan_add_output(struct hr_plan *plan, const char *name, const char *suffix,
+                                          enum hr_field_type type)
+{
+    if (plan->output_count == HR_PLAN_MAX_OUTPUTS)
+        return NULL;
+    struct hr_plan_output *o = &plan->outputs[plan->output_count++];
+    *o = (struct hr_plan_output){.field_type = type};
+    snprintf(o->name, sizeof(o->name), "%s%s", name, suffix);
+    return o;
+}
+
+int hr_plan_too_many_outputs(struct hr_error *err)
+{
+    return hr_fail(err, HR_E_CONFIG, "the fields make more than %d arrays a batch", HR_PLAN_MAX_OUTPUTS);
+}
+
 /* The next word of a description; what is in braces belongs to the word before it. */
 static size_t word_bytes(const char *s)
 {

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "io/io.h"
 #include "pipeline/convert.h"
+#include "pipeline/follow.h"
 
 enum {
     /* Below this a copy out of a shared, coalesced read is cheaper than a read of its own. */
@@ -47,9 +48,11 @@ static int plan_chain(struct hr_sample *s, const struct hr_plan_field *f,
     struct hr_facts facts;
 
     hr_dataset_facts(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &facts);
+    int ret = f->leader < 0 ? 0 : hr_follow_check_mask(s, f, err);
     /* A substitute draws for its own place as well: the key is the place, not the record. */
-    int ret = hr_chain_plan(f->chain, &facts, sf->place.bytes, plan->order.spec.seed, s->place.epoch,
-                            s->place.position, (uint32_t)f->plan_idx, &s->plans[f->plan_idx], err);
+    if (ret == 0)
+        ret = hr_chain_plan(f->chain, &facts, sf->place.bytes, plan->order.spec.seed, s->place.epoch,
+                            s->place.position, f->stream, &s->plans[f->plan_idx], err);
     if (ret < 0)
         name_place(s, f, sf, err);
     else if (sf->place.seek && sf->place.codec == HR_CODEC_NONE)
@@ -80,6 +83,8 @@ static uint64_t room_wanted(const struct hr_sample *s, const struct hr_plan_fiel
         return 0;
     if (f->route == HR_ROUTE_CHAIN)
         return s->plans[f->plan_idx].bytes[output - f->first_output];
+    if (f->follow)
+        return hr_follow_room(f, sf->place.bytes, output);
     uint64_t bytes = sf->place.bytes / hr_dtype_bytes(f->from) * hr_dtype_bytes(f->to);
     return f->max_bytes && f->max_bytes < bytes ? f->max_bytes : bytes;
 }
@@ -165,6 +170,8 @@ int hr_sample_plan_record(struct hr_sample *s, struct hr_sample_want *want, stru
         if (has_payload(f) && schema_idx_of(s, f) >= 0) {
             hr_dataset_locate(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &sf->place);
             sf->place.shard += plan->sources.items[s->place.source].first_file;
+            if (f->leader >= 0 && !s->fields[f->leader].place.present)
+                sf->place.present = false; /* without its picture it means nothing */
             if (sf->place.present && f->route == HR_ROUTE_CHAIN)
                 ret = plan_chain(s, f, sf, err);
             if (ret < 0)
@@ -180,7 +187,7 @@ int hr_sample_plan_record(struct hr_sample *s, struct hr_sample_want *want, stru
     return 0;
 }
 
-static uint8_t *fixed_dst(const struct hr_sample *s, uint32_t output)
+uint8_t *hr_sample_fixed_dst(const struct hr_sample *s, uint32_t output)
 {
     return s->batch->slot + s->batch->layout->outputs[output].data_off +
            (uint64_t)s->index * s->batch->plan->outputs[output].sample_bytes;
@@ -193,11 +200,11 @@ bool hr_sample_direct(const struct hr_sample *s, uint32_t field, uint8_t **dst)
     const struct hr_sample_field *sf = &s->fields[field];
     uint32_t out = f->first_output;
 
-    if (sf->place.codec != HR_CODEC_NONE || f->from != f->to ||
+    if (sf->place.codec != HR_CODEC_NONE || f->from != f->to || f->follow ||
         sf->place.bytes < DIRECT_MIN_BYTES)
         return false;
     if (f->route == HR_ROUTE_FIXED && sf->place.bytes == plan->outputs[out].sample_bytes) {
-        *dst = fixed_dst(s, out);
+        *dst = hr_sample_fixed_dst(s, out);
         return true;
     }
     if (f->route == HR_ROUTE_RAGGED && s->attempt == 0 && s->rooms[out].bytes == sf->place.bytes) {
@@ -344,9 +351,8 @@ static int check_value(struct hr_finisher *w, const struct hr_sample_field *sf,
     return hr_fail(err, HR_E_CHECKSUM, "checksum is %08x, not %08x", sum, sf->place.checksum);
 }
 
-/* Where a ragged output's bytes go: its room, or heap memory when a replacement is larger. */
-static int ragged_dst(struct hr_sample *s, uint32_t output, uint64_t bytes, uint8_t **dst,
-                      struct hr_error *err)
+int hr_sample_ragged_dst(struct hr_sample *s, uint32_t output, uint64_t bytes, uint8_t **dst,
+                         struct hr_error *err)
 {
     struct hr_sample_room *room = &s->rooms[output];
 
@@ -376,13 +382,13 @@ static int finish_chain(struct hr_finisher *w, struct hr_sample *s, const struct
         uint32_t out = f->first_output + i;
         uint8_t *d;
         if (plan->outputs[out].ragged) {
-            int ret = ragged_dst(s, out, sp->bytes[i], &d, err);
+            int ret = hr_sample_ragged_dst(s, out, sp->bytes[i], &d, err);
             if (ret < 0)
                 return ret;
             for (uint32_t k = 0; k < plan->outputs[out].sample_dims && k < 4; k++)
                 s->rooms[out].shape[k] = (int32_t)sp->shape[i][k];
         } else {
-            d = fixed_dst(s, out);
+            d = hr_sample_fixed_dst(s, out);
             if (sp->bytes[i] != plan->outputs[out].sample_bytes)
                 return hr_fail(err, HR_E_INTERNAL, "a fixed output of another size was planned");
         }
@@ -427,7 +433,7 @@ static int finish_plain(struct hr_finisher *w, struct hr_sample *s, const struct
             return hr_fail(err, HR_E_CORRUPT, "%llu bytes where every record has %llu",
                            (unsigned long long)bytes, (unsigned long long)o->sample_bytes);
         if (!sf->direct)
-            hr_convert(f->from, f->to, value, fixed_dst(s, out), items);
+            hr_convert(f->from, f->to, value, hr_sample_fixed_dst(s, out), items);
         return 0;
     }
     if (f->max_bytes)
@@ -441,7 +447,7 @@ static int finish_plain(struct hr_finisher *w, struct hr_sample *s, const struct
         s->rooms[out].bytes = bytes_out;
         return 0;
     }
-    int ret = ragged_dst(s, out, bytes_out, &dst, err);
+    int ret = hr_sample_ragged_dst(s, out, bytes_out, &dst, err);
     if (ret == 0)
         hr_convert(f->from, f->to, value, dst, items);
     return ret;
@@ -456,7 +462,7 @@ static void finish_absent(struct hr_sample *s, const struct hr_plan_field *f)
             s->rooms[out].bytes = 0;
             memset(s->rooms[out].shape, 0, sizeof(s->rooms[out].shape));
         } else {
-            memset(fixed_dst(s, out), 0, plan->outputs[out].sample_bytes);
+            memset(hr_sample_fixed_dst(s, out), 0, plan->outputs[out].sample_bytes);
         }
     }
 }
@@ -480,6 +486,8 @@ static int finish_payload(struct hr_finisher *w, struct hr_sample *s, const stru
         ret = check_value(w, sf, f, value, bytes, err);
     if (ret == 0 && f->route == HR_ROUTE_CHAIN)
         ret = finish_chain(w, s, f, sf, value, bytes, err);
+    else if (ret == 0 && f->follow)
+        ret = hr_follow_finish(s, f, value, bytes, err);
     else if (ret == 0)
         ret = finish_plain(w, s, f, sf, value, bytes, err);
     return ret;
@@ -504,11 +512,11 @@ static int finish_index_value(struct hr_sample *s, const struct hr_plan_field *f
         const void *src = f->from == HR_DTYPE_F64    ? (const void *)&v.f64
                           : f->from == HR_DTYPE_BOOL ? (const void *)&boolean
                                                      : (const void *)&v.i64;
-        hr_convert(f->from, f->to, src, fixed_dst(s, out), 1);
+        hr_convert(f->from, f->to, src, hr_sample_fixed_dst(s, out), 1);
         return 0;
     }
     uint64_t bytes = cut_text((const uint8_t *)v.str, v.str_bytes, f->max_bytes);
-    int ret = ragged_dst(s, out, bytes, &dst, err);
+    int ret = hr_sample_ragged_dst(s, out, bytes, &dst, err);
     if (ret == 0 && bytes)
         memcpy(dst, v.str, bytes);
     return ret;
@@ -539,7 +547,7 @@ int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error
         if (ret < 0)
             name_place(s, f, sf, err);
         else if (f->present_output >= 0)
-            *fixed_dst(s, (uint32_t)f->present_output) = present;
+            *hr_sample_fixed_dst(s, (uint32_t)f->present_output) = present;
     }
     hr_sample_drop_buffers(s);
     if (ret < 0)

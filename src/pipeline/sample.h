@@ -24,6 +24,12 @@ void hr_sample_parts(const struct hr_sample *sample, uint32_t field, struct hr_c
 /* True when the field's bytes can be read into the slot itself; dst is where. */
 bool hr_sample_direct(const struct hr_sample *sample, uint32_t field, uint8_t **dst);
 
+/* Where the sample's part of an output goes: its place in the array, or, ragged, its room (or heap memory when a
+ * replacement is larger). */
+uint8_t *hr_sample_fixed_dst(const struct hr_sample *s, uint32_t output);
+int hr_sample_ragged_dst(struct hr_sample *s, uint32_t output, uint64_t bytes, uint8_t **dst, struct hr_error *err)
+    HR_MUST_CHECK;
+
 /* Per-worker state for finishing samples. */
 struct hr_finisher {
     const struct hr_plan *plan;

@@ -5,7 +5,7 @@
  *   numbers                f64 (also when whole numbers are mixed in)
  *   strings                str when short and repeating, else text
  *   strings, all "@path"   the files' content
- *   lists, objects         json
+ *   lists, objects         json; --type makes lists of numbers arrays
  *
  * null is no value. Other mixtures are refused unless --type says what to make of them. */
 #include "tools/pack/jsonl_keys.h"
@@ -80,16 +80,21 @@ static int say_one(struct hr_jsonl_keys *keys, const char *word, bool embed, str
     const char *equals = strchr(word, '=');
     char *name = hr_strndup(word, equals ? (size_t)(equals - word) : strlen(word));
     enum hr_field_type type = equals ? hr_field_type_parse(equals + 1) : HR_FIELD_NONE;
+    struct hr_array_type array = {0};
+    bool lists = !embed && equals && hr_array_type_parse(equals + 1, &array);
     int ret = 0;
 
     if (!name)
         return hr_fail(err, HR_E_NOMEM, "out of memory");
+    if (lists)
+        type = HR_FIELD_TENSOR;
     if ((equals || !embed) && type == HR_FIELD_NONE) {
         ret = hr_fail(err, HR_E_USAGE, "--%s %s: no such type", option, word);
         hr_error_hint(err, embed ? "image, audio, video, text, json, tensor or bytes"
-                                 : "i64, f64, bool, str, text or json");
-    } else if (!embed && (hr_field_type_is_media(type) || type == HR_FIELD_TENSOR ||
-                          type == HR_FIELD_TOKENS || type == HR_FIELD_BYTES)) {
+                                 : "i64, f64, bool, str, text or json; lists of numbers: f32[n,4], i64[n] "
+                                   "(also u8, i32, f64; n is what differs)");
+    } else if (!embed && !lists && (hr_field_type_is_media(type) || type == HR_FIELD_TENSOR ||
+                                    type == HR_FIELD_TOKENS || type == HR_FIELD_BYTES)) {
         ret = hr_fail(err, HR_E_USAGE, "--type %s: that is the content of files", word);
         hr_error_hint(err, "--embed %s", word);
     } else if (embed && (hr_field_type_is_scalar(type) || type == HR_FIELD_TOKENS)) {
@@ -100,6 +105,8 @@ static int say_one(struct hr_jsonl_keys *keys, const char *word, bool embed, str
             key->said_embed = true;
         if (key && type)
             key->said_type = type;
+        if (key && lists)
+            key->array = array;
         ret = key ? 0 : err->code;
     }
     hr_free(name);
@@ -222,6 +229,7 @@ static int decide(struct hr_jsonl_key *key, struct hr_error *err)
     }
     if (key->said_type && !key->said_embed) {
         key->type = key->said_type;
+        key->dtype = key->array.dtype;
         return 0;
     }
     for (size_t i = 0; i < HR_ARRAY_SIZE(groups); i++) {

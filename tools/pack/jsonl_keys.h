@@ -4,6 +4,7 @@
 #define HR_PACK_JSONL_KEYS_H
 
 #include "shards/schema.h"
+#include "tools/pack/jsonl_array.h"
 #include "tools/pack/jsonl_line.h"
 #include "tools/pack/options.h"
 
@@ -29,6 +30,7 @@ struct hr_jsonl_key {
     /* what is said of it on the command line */
     bool said_embed;
     enum hr_field_type said_type;
+    struct hr_array_type array; /* TENSOR: of lists */
     /* what follows */
     bool embed;
     enum hr_field_type type;

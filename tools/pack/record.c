@@ -370,6 +370,12 @@ void hr_pack_record_set_bytes(struct hr_pack_record *record, uint32_t field, con
     put(record, field, data, bytes, &none);
 }
 
+void hr_pack_record_set_array(struct hr_pack_record *record, uint32_t field, const void *data, uint64_t bytes,
+                              const struct hr_facts *facts)
+{
+    put(record, field, data, bytes, facts);
+}
+
 int hr_pack_record_set(const struct hr_intake *intake, struct hr_pack_record *record, uint32_t field,
                        const void *data, uint64_t bytes, const char *name, bool may_move,
                        struct hr_error *err)

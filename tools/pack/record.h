@@ -60,6 +60,9 @@ int hr_pack_record_set(const struct hr_intake *intake, struct hr_pack_record *re
 /* The same for bytes that need no look: taken as they are. */
 void hr_pack_record_set_bytes(struct hr_pack_record *record, uint32_t field, const void *data,
                               uint64_t bytes);
+/* An array of facts->dtype and facts->shape. */
+void hr_pack_record_set_array(struct hr_pack_record *record, uint32_t field, const void *data, uint64_t bytes,
+                              const struct hr_facts *facts);
 void hr_pack_record_set_i64(struct hr_pack_record *record, uint32_t field, int64_t v);
 void hr_pack_record_set_f64(struct hr_pack_record *record, uint32_t field, double v);
 /* Borrowed until the record ends. HR_E_LIMIT when it does not fit a short string. */

@@ -471,6 +471,8 @@ static int load_member(const struct jsonl *jsonl, const struct line *line,
         return s[0] ? load_file(jsonl, line, key, s, record, err) : 0;
     }
     switch (key->type) {
+    case HR_FIELD_TENSOR:
+        return hr_jsonl_set_array(record, field, &key->array, member->value, err);
     case HR_FIELD_JSON:
         hr_pack_record_set_bytes(record, field, member->raw, member->raw_bytes);
         return 0;
