@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "decoders/kernels/kernels.h"
 
-enum { MAX_BITS = 21, NARROW_BITS = 15, FINE_BITS = 22, FINE_SHIFT = 8, STRIDE_STEP = 4 };
+enum { MAX_BITS = 21, NARROW_BITS = 15, FINE_BITS = 22, FINE_SHIFT = 8, STRIDE_STEP = 4, POSITIONS_STEP = 8 };
 
 int hr_block_grow(struct hr_block *block, size_t bytes)
 {
@@ -90,6 +90,7 @@ uint32_t hr_axis_max_taps(uint32_t in, uint32_t full_out, enum hr_filter filter)
 
 struct weights {
     struct hr_axis *axis;
+    const struct hr_axis_wide *wide; /* who made w, and in whose order it is; NULL = sample_any() */
     double *w;          /* [out][stride] */
     int32_t *fixed;     /* the same rounded */
     double largest;     /* of all |w| */
@@ -253,15 +254,22 @@ static void restore_order(struct hr_axis *axis, int32_t *fixed)
     }
 }
 
+static void trim(struct hr_axis *axis, int32_t *fixed)
+{
+    axis->taps = 0;
+    for (uint32_t i = 0; i < axis->key.out; i++)
+        trim_position(axis, i, fixed + (size_t)i * axis->stride);
+    restore_order(axis, fixed);
+    for (uint32_t i = 0; i < axis->key.out; i++)
+        axis->taps = axis->count[i] > axis->taps ? axis->count[i] : axis->taps;
+}
+
 static void find_extent(struct hr_axis *axis)
 {
     uint32_t last = axis->key.out - 1;
 
     axis->first = axis->start[0];
     axis->end = axis->start[last] + axis->count[last];
-    axis->taps = 0;
-    for (uint32_t i = 0; i <= last; i++)
-        axis->taps = axis->count[i] > axis->taps ? axis->count[i] : axis->taps;
 }
 
 static void split(struct hr_axis *axis, const int32_t *fixed)
@@ -277,12 +285,10 @@ static void split(struct hr_axis *axis, const int32_t *fixed)
         axis->fine[k] = (int16_t)(fixed[k] & mask);
 }
 
-static void round_all(struct weights *ws)
+static void round_positions(struct weights *ws, double one)
 {
-    struct hr_axis *axis = ws->axis;
-    const double one = (double)(1u << axis->bits);
+    const struct hr_axis *axis = ws->axis;
 
-    memset(ws->fixed, 0, (size_t)axis->key.out * axis->stride * sizeof(*ws->fixed));
     for (uint32_t i = 0; i < axis->key.out; i++) {
         int32_t *fixed = ws->fixed + (size_t)i * axis->stride;
         const double *w = ws->w + (size_t)i * axis->stride;
@@ -290,9 +296,22 @@ static void round_all(struct weights *ws)
             round_each(w, axis->count[i], one, fixed);
         else
             round_carrying(w, axis->count[i], one, fixed);
-        trim_position(axis, i, fixed);
     }
-    restore_order(axis, ws->fixed);
+}
+
+static void round_all(struct weights *ws)
+{
+    struct hr_axis *axis = ws->axis;
+    const double one = (double)(1u << axis->bits);
+    bool zeros = true;
+
+    memset(ws->fixed, 0, (size_t)axis->key.out * axis->stride * sizeof(*ws->fixed));
+    if (ws->wide)
+        zeros = ws->wide->round(axis, ws->w, one, !axis->fine_shift, ws->fixed);
+    else
+        round_positions(ws, one);
+    if (zeros)
+        trim(axis, ws->fixed);
     find_extent(axis);
     split(axis, ws->fixed);
 }
@@ -302,7 +321,9 @@ static int make_room(struct hr_axis *axis, uint32_t out, uint32_t max_taps)
     uint64_t stride = hr_align_up((uint64_t)max_taps + 1, STRIDE_STEP);
     uint64_t starts = hr_align_up((uint64_t)out * sizeof(uint32_t), 64), entries;
 
-    if (!hr_mul_u64(out, stride, &entries) || entries > SIZE_MAX / 32)
+    uint64_t padded_out = hr_align_up(out, POSITIONS_STEP);
+
+    if (!hr_mul_u64(padded_out, stride, &entries) || entries > SIZE_MAX / 32)
         return HR_E_LIMIT;
     if (hr_block_grow(&axis->scratch, entries * (sizeof(double) + sizeof(int32_t))) ||
         hr_block_grow(&axis->table, 2 * starts + 2 * entries * sizeof(int16_t)))
@@ -313,6 +334,7 @@ static int make_room(struct hr_axis *axis, uint32_t out, uint32_t max_taps)
     axis->coeff = (int16_t *)(void *)(at + 2 * starts);
     axis->fine = axis->coeff + entries;
     axis->stride = (uint32_t)stride;
+    axis->padded_out = (uint32_t)padded_out;
     return 0;
 }
 
@@ -326,7 +348,7 @@ static void choose_bits(struct hr_axis *axis, double largest)
     axis->bits = axis->narrow ? NARROW_BITS : most_bits(largest, axis->fine_shift);
 }
 
-int hr_axis_compute(struct hr_axis *axis, const struct hr_axis_key *key)
+int hr_axis_compute(struct hr_axis *axis, const struct hr_axis_key *key, const struct hr_axis_wide *wide)
 {
     if (memcmp(&axis->key, key, sizeof(*key)) == 0)
         return 0;
@@ -338,9 +360,12 @@ int hr_axis_compute(struct hr_axis *axis, const struct hr_axis_key *key)
         return rc;
     double *w = axis->scratch.ptr;
     struct weights ws = {.axis = axis, .w = w};
-    ws.fixed = (int32_t *)(void *)(w + (size_t)key->out * axis->stride);
+    ws.fixed = (int32_t *)(void *)(w + (size_t)axis->padded_out * axis->stride);
     axis->key = *key;
-    sample_any(&ws);
+    if (wide && key->in != key->full_out && wide->weigh(axis, w, &ws.largest))
+        ws.wide = wide;
+    else
+        sample_any(&ws);
     choose_bits(axis, ws.largest);
     round_all(&ws);
     return 0;

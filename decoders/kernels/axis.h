@@ -29,6 +29,7 @@ struct hr_axis {
     uint32_t fine_shift; /* 0, or a coefficient is coeff << fine_shift | fine */
     uint32_t taps;       /* most taps of any position */
     uint32_t stride;     /* entries per position in coeff: taps + at least 1, zeros at the end */
+    uint32_t padded_out; /* positions that there is room for: whole vectors of them */
     uint32_t first, end; /* source positions needed: [first, end) */
     uint32_t *start;     /* [out], never decreasing */
     uint32_t *count;     /* [out], at least 1 */
@@ -37,8 +38,18 @@ struct hr_axis {
     struct hr_block table, scratch;
 };
 
-/* Computes the axis unless it is the one already there. */
-int hr_axis_compute(struct hr_axis *axis, const struct hr_axis_key *key) HR_MUST_CHECK;
+/* A level's way to the same numbers, several positions at a time. Weights are [tap][padded_out]. */
+struct hr_axis_wide {
+    /* Sets start, count and taps, the weights, and the largest of their magnitudes. False: the filter is none
+     * that this knows. */
+    bool (*weigh)(struct hr_axis *axis, double *w, double *largest);
+    /* fixed: [out][stride] of zeros. carry: each tap takes over the rounding error of those before it. True: a first
+     * or last tap of some position became 0. */
+    bool (*round)(const struct hr_axis *axis, const double *w, double one, bool carry, int32_t *fixed);
+};
+
+/* Computes the axis unless it is the one already there. wide: NULL = one position after the other. */
+int hr_axis_compute(struct hr_axis *axis, const struct hr_axis_key *key, const struct hr_axis_wide *wide) HR_MUST_CHECK;
 int hr_axis_reserve(struct hr_axis *axis, uint32_t max_in, uint32_t max_out) HR_MUST_CHECK;
 void hr_axis_finish(struct hr_axis *axis);
 

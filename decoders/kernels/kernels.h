@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 
+struct hr_axis_wide;
 struct hr_resample;
 
 enum { HR_PACKED_PERIOD = 48, HR_RING_PAD = 64, HR_NARROW_SHIFT = 7, HR_NARROW_TAPS = 16 };
@@ -76,6 +77,7 @@ enum hr_store_type { HR_STORE_U8, HR_STORE_F16, HR_STORE_BF16, HR_STORE_F32, HR_
 typedef void hr_fill_table_fn(const struct hr_store *store, enum hr_store_type type, void *table);
 
 struct hr_kernels {
+    const struct hr_axis_wide *axis; /* NULL: none */
     hr_hresize_fn *hresize[HR_HLAYOUT_COUNT]; /* NULL: this level does not use the layout */
     hr_vnarrow_fn *vnarrow;
     hr_vwide_fn *vwide;

@@ -405,8 +405,11 @@ FLOAT_STORES(f16, HR_STORE_F16)
 FLOAT_STORES(bf16, HR_STORE_BF16)
 FLOAT_STORES(f32, HR_STORE_F32)
 
+extern const struct hr_axis_wide hr_axis_wide_avx2; /* axis_wide.c */
+
 void hr_kernels_fill_avx2(struct hr_kernels *kernels)
 {
+    kernels->axis = &hr_axis_wide_avx2;
     kernels->hresize[HR_HLAYOUT_LANE16] = hresize_lane16;
     kernels->hresize[HR_HLAYOUT_PIXEL] = hresize_pixel;
     kernels->vnarrow = vnarrow;

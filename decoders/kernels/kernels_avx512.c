@@ -369,8 +369,11 @@ FLOAT_STORES(f16, HR_STORE_F16)
 FLOAT_STORES(bf16, HR_STORE_BF16)
 FLOAT_STORES(f32, HR_STORE_F32)
 
+extern const struct hr_axis_wide hr_axis_wide_avx512; /* axis_wide.c */
+
 void hr_kernels_fill_avx512(struct hr_kernels *kernels)
 {
+    kernels->axis = &hr_axis_wide_avx512;
     kernels->hresize[HR_HLAYOUT_PAIR64] = hresize_pair64;
     kernels->hresize[HR_HLAYOUT_LANE64] = hresize_lane64;
     kernels->vnarrow = vnarrow;

@@ -185,7 +185,7 @@ static int plan_columns(struct hr_resample *resample)
     struct hr_axis *axis = &resample->columns;
     struct hr_axis_key key = {job->in_w, job->full_out_w, job->out_x, job->out_w, job->filter, 0};
 
-    int rc = hr_axis_compute(axis, &key);
+    int rc = hr_axis_compute(axis, &key, resample->kernels->axis);
     if (rc)
         return rc;
     if (memcmp(&resample->planned_key, &key, sizeof(key)) != 0 ||
@@ -209,7 +209,7 @@ static int plan_rows(struct hr_resample *resample)
     struct hr_axis *axis = &resample->rows;
     struct hr_axis_key key = {job->in_h, job->full_out_h, job->out_y, job->out_h, job->filter, 1};
 
-    int rc = hr_axis_compute(axis, &key);
+    int rc = hr_axis_compute(axis, &key, resample->kernels->axis);
     if (rc)
         return rc;
     resample->horizontal.plan.ring_shift = axis->narrow ? HR_NARROW_SHIFT : 0;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "decoders/kernels/axis.h"
 #include "decoders/kernels/kernels.h"
 #include "decoders/kernels/resample.h"
 
@@ -162,6 +163,38 @@ static void describe(const struct hr_resample_job *j, const char *level, const c
             j->full_out_h, j->channels, j->filter, j->flip_h, j->flip_v, hr_dtype_name(j->dtype),
             j->planar ? "CHW" : "HWC");
     exit(1);
+}
+
+/* ---- axes ---- */
+
+/* Both ways to the weights: every number, the zeros behind them too. */
+static void check_axis(const struct level *level, const struct hr_axis_key *key)
+{
+    struct hr_axis plain = {0}, wide = {0};
+
+    must(hr_axis_compute(&plain, key, NULL) == 0, "axis");
+    must(hr_axis_compute(&wide, key, level->kernels.axis) == 0, "axis");
+    must(plain.narrow == wide.narrow && plain.bits == wide.bits && plain.fine_shift == wide.fine_shift &&
+             plain.taps == wide.taps && plain.stride == wide.stride && plain.first == wide.first &&
+             plain.end == wide.end, "an axis differs");
+    size_t entries = (size_t)key->out * plain.stride;
+    must(!memcmp(plain.start, wide.start, key->out * sizeof(*plain.start)), "starts differ");
+    must(!memcmp(plain.count, wide.count, key->out * sizeof(*plain.count)), "counts differ");
+    must(!memcmp(plain.coeff, wide.coeff, entries * sizeof(*plain.coeff)), "coefficients differ");
+    must(!plain.fine_shift || !memcmp(plain.fine, wide.fine, entries * sizeof(*plain.fine)), "fine parts differ");
+    hr_axis_finish(&plain);
+    hr_axis_finish(&wide);
+}
+
+static void check_axes(int count)
+{
+    for (int i = 0; i < count; i++) {
+        uint32_t in = random_side(), out = random_side(), first = random_below(3) ? 0 : random_below(out);
+        struct hr_axis_key key = {in, out, first, random_below(2) ? out - first : 1 + random_below(out - first),
+                                  random_below(HR_FILTER_COUNT), random_below(2)};
+        for (int l = 0; l < level_count; l++)
+            check_axis(&levels[l], &key);
+    }
 }
 
 /* ---- the reference against arithmetic ---- */
@@ -404,6 +437,7 @@ int main(int argc, char **argv)
         bench_all();
     } else {
         check_limits();
+        check_axes(5 * jobs);
         for (int i = 0; i < jobs; i++)
             check_job();
         printf("%d jobs, levels up to %s: identical\n", jobs, levels[level_count - 1].name);
