@@ -2,7 +2,6 @@
 is installed) on the spot, with whatever was drawn."""
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
