@@ -10,291 +10,11 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "conf/fields.h"
-#include "conf/filter.h"
-#include "conf/tree.h"
-
-enum { MAX_DATASETS = 256 };
-
-struct reader {
-    struct hr_conf *conf;
-    const char *folder; /* relative dataset paths start here; "" = as they are */
-    struct hr_error *err;
-};
-
-static int out_of_memory(const struct reader *r)
-{
-    return hr_fail(r->err, HR_E_NOMEM, "out of memory while reading '%s'", r->conf->file);
-}
-
-static const char *const kind_names[] = {"nothing", "a boolean", "an integer",
-                                         "a number", "text",      "a list"};
-
-/* "'batch' must be an integer, not text '256'", with a hint where the cause can be guessed. */
-static int expected(const struct reader *r, const char *key, const struct node *value,
-                    const char *what)
-{
-    struct hr_arg arg = {0};
-
-    if (value->kind != NODE_SCALAR) {
-        return hr_conf_fail(r->err, r->conf->file, value, "'%s' must be %s, not a %s", key, what,
-                            value->kind == NODE_LIST ? "list" : "mapping");
-    }
-    int ret = hr_conf_scalar(value, r->conf->file, &arg, r->err);
-    if (ret < 0)
-        return ret;
-    if (arg.kind == HR_ARG_NULL)
-        hr_conf_fail(r->err, r->conf->file, value, "'%s' has no value; it must be %s", key, what);
-    else
-        hr_conf_fail(r->err, r->conf->file, value, "'%s' must be %s, not %s '%s'", key, what,
-                     kind_names[arg.kind], arg.text);
-    hr_error_hint(r->err, "%s", hr_conf_kind_hint(value));
-    return HR_E_CONFIG;
-}
-
-static int out_of_range(const struct reader *r, const char *key, const struct node *value,
-                        const char *range)
-{
-    return hr_conf_fail(r->err, r->conf->file, value, "'%s' is %s; it must be %s", key, value->text,
-                        range);
-}
-
-/* The scalar of the wanted kind, or the error. An integer counts as a number. */
-static int scalar_of(const struct reader *r, const char *key, const struct node *value,
-                     enum hr_arg_kind kind, const char *what, struct hr_arg *arg)
-{
-    if (value->kind != NODE_SCALAR)
-        return expected(r, key, value, what);
-    int ret = hr_conf_scalar(value, r->conf->file, arg, r->err);
-    if (ret < 0)
-        return ret;
-    if (arg->kind == kind || (kind == HR_ARG_FLOAT && arg->kind == HR_ARG_INT))
-        return 0;
-    return expected(r, key, value, what);
-}
-
-static int read_count(const struct reader *r, const char *key, const struct node *value,
-                      uint64_t min, uint64_t max, uint64_t *out)
-{
-    struct hr_arg arg;
-    char range[64];
-    int ret = scalar_of(r, key, value, HR_ARG_INT, "an integer", &arg);
-
-    if (ret < 0)
-        return ret;
-    if (arg.integer < 0 || (uint64_t)arg.integer < min || (uint64_t)arg.integer > max) {
-        snprintf(range, sizeof(range), "from %llu to %llu", (unsigned long long)min,
-                 (unsigned long long)max);
-        return out_of_range(r, key, value, range);
-    }
-    *out = (uint64_t)arg.integer;
-    return 0;
-}
-
-static int read_number(const struct reader *r, const char *key, const struct node *value,
-                       double above, double max, const char *range, double *out)
-{
-    struct hr_arg arg;
-    int ret = scalar_of(r, key, value, HR_ARG_FLOAT, "a number", &arg);
-
-    if (ret < 0)
-        return ret;
-    if (!(arg.number > above && arg.number <= max))
-        return out_of_range(r, key, value, range);
-    *out = arg.number;
-    return 0;
-}
-
-static int read_choice(const struct reader *r, const char *key, const struct node *value,
-                       const char *const *choices, int *out)
-{
-    char list[128] = "";
-    int count = 0;
-
-    for (; choices[count]; count++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof(list) - used, "%s%s", count ? ", " : "", choices[count]);
-        if (value->kind == NODE_SCALAR && strcmp(value->text, choices[count]) == 0) {
-            *out = count;
-            return 0;
-        }
-    }
-    if (value->kind != NODE_SCALAR)
-        return expected(r, key, value, "a word");
-    hr_conf_fail(r->err, r->conf->file, value, "'%s' cannot be '%s'", key, value->text);
-    const char *near = hr_nearest_word(value->text, choices, count);
-    if (near && value->text[0])
-        hr_error_hint(r->err, "did you mean '%s'? one of: %s", near, list);
-    else
-        hr_error_hint(r->err, "one of: %s", list);
-    return HR_E_CONFIG;
-}
-
-/* Names the nearest of the known keys, or lists them. */
-static int unknown_key(const struct reader *r, const struct node *key, const char *where,
-                       const char *const *known, int known_count)
-{
-    char list[320] = "";
-
-    hr_conf_fail(r->err, r->conf->file, key, "%s no key '%s'", where, key->text);
-    const char *near = hr_nearest_word(key->text, known, known_count);
-    if (strcmp(key->text, "<<") == 0) {
-        hr_error_hint(r->err, "merge keys are not part of YAML 1.2; write the keys out");
-    } else if (near) {
-        hr_error_hint(r->err, "did you mean '%s'?", near);
-    } else {
-        for (int i = 0; i < known_count; i++) {
-            size_t used = strlen(list);
-            snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", known[i]);
-        }
-        hr_error_hint(r->err, "known: %s", list);
-    }
-    return HR_E_CONFIG;
-}
-
-static int read_path(const struct reader *r, const char *key, const struct node *value,
-                     struct hr_conf_dataset *dataset)
-{
-    struct hr_arg arg;
-    int ret = scalar_of(r, key, value, HR_ARG_STR, "a path", &arg);
-
-    if (ret < 0)
-        return ret;
-    if (!arg.text[0])
-        return hr_conf_fail(r->err, r->conf->file, value, "'%s' is an empty path", key);
-    bool absolute = arg.text[0] == '/' || strstr(arg.text, "://") || !r->folder[0];
-    size_t bytes = strlen(r->folder) + strlen(arg.text) + 2;
-    char *path = hr_conf_take(r->conf->memory, bytes);
-    if (!path)
-        return out_of_memory(r);
-    snprintf(path, bytes, "%s%s%s", absolute ? "" : r->folder, absolute ? "" : "/", arg.text);
-    dataset->path = path;
-    return 0;
-}
-
-/* Hex digits, which may look like a number: taken as they are written. */
-static int read_version(const struct reader *r, const char *key, const struct node *value,
-                        struct hr_conf_dataset *dataset)
-{
-    enum { MIN_DIGITS = 4, MAX_DIGITS = 32 };
-
-    if (value->kind != NODE_SCALAR)
-        return expected(r, key, value, "a digest");
-    size_t n = strlen(value->text);
-    if (n < MIN_DIGITS || n > MAX_DIGITS || value->text[strspn(value->text, "0123456789abcdefABCDEF")])
-        return expected(r, key, value, "a digest or its first digits (4 to 32 hex digits)");
-    dataset->version = value->text;
-    return 0;
-}
-
-/* The expression itself is checked too, so that it fails where it stands. */
-static int read_where(const struct reader *r, const char *key, const struct node *value,
-                      struct hr_conf_where *where)
-{
-    struct hr_filter *filter;
-    struct hr_arg arg;
-    int ret = scalar_of(r, key, value, HR_ARG_STR, "a filter", &arg);
-
-    if (ret < 0)
-        return ret;
-    *where = (struct hr_conf_where){.text = arg.text, .line = value->line, .column = value->column};
-    if (value->verbatim)
-        where->first_column = value->column + value->quoted;
-    ret = hr_filter_parse(arg.text, &filter, r->err);
-    if (ret < 0) {
-        hr_conf_where_failed(r->conf, where, r->err);
-        return ret;
-    }
-    hr_filter_destroy(filter);
-    return 0;
-}
-
-static int read_source_key(const struct reader *r, const struct child *c,
-                           struct hr_conf_dataset *dataset, const struct node **weight,
-                           const struct node **repeats)
-{
-    static const char *const keys[] = {"path", "version", "weight", "repeats", "where"};
-    const char *key = c->key->text;
-
-    if (strcmp(key, "path") == 0)
-        return read_path(r, key, c->value, dataset);
-    if (strcmp(key, "version") == 0)
-        return read_version(r, key, c->value, dataset);
-    if (strcmp(key, "where") == 0)
-        return read_where(r, key, c->value, &dataset->where);
-    if (strcmp(key, "weight") == 0) {
-        *weight = c->value;
-        return read_number(r, key, c->value, 0, 1e9, "above 0 and at most 1e9", &dataset->weight);
-    }
-    if (strcmp(key, "repeats") == 0) {
-        *repeats = c->value;
-        return read_count(r, key, c->value, 1, UINT64_C(1) << 32, &dataset->repeats);
-    }
-    return unknown_key(r, c->key, "a dataset has", keys, HR_ARRAY_SIZE(keys));
-}
-
-static int read_source(const struct reader *r, const struct node *value,
-                       struct hr_conf_dataset *dataset, const struct node **weight,
-                       const struct node **repeats)
-{
-    *dataset =
-        (struct hr_conf_dataset){.weight = 1, .line = value->line, .column = value->column};
-    if (value->kind != NODE_MAP)
-        return read_path(r, "dataset", value, dataset);
-    for (const struct child *c = value->first; c; c = c->next) {
-        int ret = read_source_key(r, c, dataset, weight, repeats);
-        if (ret < 0)
-            return ret;
-    }
-    if (!dataset->path)
-        return hr_conf_fail(r->err, r->conf->file, value, "a dataset needs 'path'");
-    return 0;
-}
-
-/* Sources are mixed by weights or by repeats, not by both. */
-static int settle_repeats(const struct reader *r, const struct node *weight,
-                          const struct node *repeats)
-{
-    if (!repeats)
-        return 0;
-    if (weight) {
-        hr_conf_fail(r->err, r->conf->file, weight, "'weight' where a dataset has 'repeats'");
-        hr_error_hint(r->err, "datasets are mixed by weights or by repeats, not by both");
-        return HR_E_CONFIG;
-    }
-    for (int i = 0; i < r->conf->dataset_count; i++)
-        if (r->conf->datasets[i].repeats == 0)
-            r->conf->datasets[i].repeats = 1;
-    return 0;
-}
-
-static int read_dataset(const struct reader *r, const char *key, const struct node *value)
-{
-    struct hr_conf *conf = r->conf;
-    int count = value->kind == NODE_LIST ? value->child_count : 1, ret = 0;
-    const struct node *weight = NULL, *repeats = NULL;
-
-    if (count == 0 || count > MAX_DATASETS)
-        return hr_conf_fail(r->err, conf->file, value, "'%s' lists %d; it must be 1 to %d", key,
-                            count, MAX_DATASETS);
-    conf->datasets = hr_conf_take(conf->memory, (size_t)count * sizeof(*conf->datasets));
-    if (!conf->datasets)
-        return out_of_memory(r);
-    if (value->kind != NODE_LIST) {
-        conf->dataset_count = 1;
-        ret = read_source(r, value, conf->datasets, &weight, &repeats);
-        return ret < 0 ? ret : settle_repeats(r, weight, repeats);
-    }
-    for (const struct child *c = value->first; c; c = c->next) {
-        ret = read_source(r, c->value, &conf->datasets[conf->dataset_count++], &weight, &repeats);
-        if (ret < 0)
-            return ret;
-    }
-    return settle_repeats(r, weight, repeats);
-}
+#include "conf/value.h"
 
 static int read_top_where(const struct reader *r, const char *key, const struct node *value)
 {
-    return read_where(r, key, value, &r->conf->where);
+    return hr_conf_read_where(r, key, value, &r->conf->where);
 }
 
 static int read_stop(const struct reader *r, const char *key, const struct node *value)
@@ -305,7 +25,7 @@ static int read_stop(const struct reader *r, const char *key, const struct node 
 
     if (value->kind == NODE_MAP && value->child_count == 1)
         word = value->first->key;
-    ret = read_choice(r, key, word, choices, &choice);
+    ret = hr_conf_read_choice(r, key, word, choices, &choice);
     if (ret < 0)
         return ret;
     r->conf->stop = (enum hr_conf_stop)choice;
@@ -319,7 +39,8 @@ static int read_stop(const struct reader *r, const char *key, const struct node 
         return 0;
     if (choice != HR_CONF_STOP_STEPS)
         return hr_conf_fail(r->err, r->conf->file, word, "'%s' takes no arguments", word->text);
-    return read_count(r, "steps", value->first->value, 1, UINT64_C(1) << 40, &r->conf->stop_steps);
+    return hr_conf_read_count(r, "steps", value->first->value, 1, UINT64_C(1) << 40,
+                              &r->conf->stop_steps);
 }
 
 /* The one value that may need all of 64 bits. */
@@ -335,13 +56,13 @@ static int read_seed(const struct reader *r, const char *key, const struct node 
         errno = 0;
         r->conf->seed = strtoull(value->text, &end, 10);
         if (!*end)
-            return errno ? out_of_range(r, key, value, range) : 0;
+            return errno ? hr_conf_out_of_range(r, key, value, range) : 0;
     }
-    int ret = scalar_of(r, key, value, HR_ARG_INT, "an integer", &arg);
+    int ret = hr_conf_read_scalar(r, key, value, HR_ARG_INT, "an integer", &arg);
     if (ret < 0)
         return ret;
     if (arg.integer < 0)
-        return out_of_range(r, key, value, range);
+        return hr_conf_out_of_range(r, key, value, range);
     r->conf->seed = (uint64_t)arg.integer;
     return 0;
 }
@@ -349,7 +70,7 @@ static int read_seed(const struct reader *r, const char *key, const struct node 
 static int read_batch(const struct reader *r, const char *key, const struct node *value)
 {
     r->conf->batch_line = value->line;
-    return read_count(r, key, value, 1, 1 << 20, &r->conf->batch);
+    return hr_conf_read_count(r, key, value, 1, 1 << 20, &r->conf->batch);
 }
 
 static int read_window(const struct reader *r, const struct node *value)
@@ -358,16 +79,16 @@ static int read_window(const struct reader *r, const struct node *value)
     int ret = 0;
 
     if (value->kind != NODE_MAP)
-        return expected(r, "window", value, "a mapping of 'block' and 'open'");
+        return hr_conf_expected(r, "window", value, "a mapping of 'block' and 'open'");
     for (const struct child *c = value->first; c && ret == 0; c = c->next) {
         if (strcmp(c->key->text, "block") == 0)
-            ret = read_count(r, "block", c->value, 1, UINT64_C(1) << 40,
-                             &r->conf->window_block_records);
+            ret = hr_conf_read_count(r, "block", c->value, 1, UINT64_C(1) << 40,
+                                     &r->conf->window_block_records);
         else if (strcmp(c->key->text, "open") == 0)
-            ret = read_count(r, "open", c->value, 1, UINT64_C(1) << 40,
-                             &r->conf->window_open_blocks);
+            ret = hr_conf_read_count(r, "open", c->value, 1, UINT64_C(1) << 40,
+                                     &r->conf->window_open_blocks);
         else
-            ret = unknown_key(r, c->key, "'window' has", keys, HR_ARRAY_SIZE(keys));
+            ret = hr_conf_unknown_key(r, c->key, "'window' has", keys, HR_ARRAY_SIZE(keys));
     }
     return ret;
 }
@@ -380,7 +101,7 @@ static int read_order(const struct reader *r, const char *key, const struct node
 
     if (value->kind == NODE_MAP && value->child_count == 1)
         word = value->first->key;
-    ret = read_choice(r, key, word, choices, &choice);
+    ret = hr_conf_read_choice(r, key, word, choices, &choice);
     if (ret < 0)
         return ret;
     r->conf->order = (enum hr_conf_order)choice;
@@ -394,7 +115,7 @@ static int read_order(const struct reader *r, const char *key, const struct node
 static int read_last(const struct reader *r, const char *key, const struct node *value)
 {
     static const char *const choices[] = {"drop", "pad", "wrap", "keep", NULL};
-    int choice, ret = read_choice(r, key, value, choices, &choice);
+    int choice, ret = hr_conf_read_choice(r, key, value, choices, &choice);
 
     if (ret == 0)
         r->conf->last = (enum hr_conf_last)choice;
@@ -404,7 +125,7 @@ static int read_last(const struct reader *r, const char *key, const struct node 
 static int read_bad_records(const struct reader *r, const char *key, const struct node *value)
 {
     static const char *const choices[] = {"substitute", "mask", "fail", NULL};
-    int choice, ret = read_choice(r, key, value, choices, &choice);
+    int choice, ret = hr_conf_read_choice(r, key, value, choices, &choice);
 
     if (ret == 0)
         r->conf->bad_records = (enum hr_conf_bad)choice;
@@ -413,13 +134,13 @@ static int read_bad_records(const struct reader *r, const char *key, const struc
 
 static int read_bad_budget(const struct reader *r, const char *key, const struct node *value)
 {
-    return read_number(r, key, value, -1e-300, 1, "from 0 to 1, a share of the samples",
-                       &r->conf->bad_budget);
+    return hr_conf_read_number(r, key, value, -1e-300, 1, "from 0 to 1, a share of the samples",
+                               &r->conf->bad_budget);
 }
 
 static int read_bad_consecutive(const struct reader *r, const char *key, const struct node *value)
 {
-    return read_count(r, key, value, 1, UINT64_C(1) << 40, &r->conf->bad_consecutive);
+    return hr_conf_read_count(r, key, value, 1, UINT64_C(1) << 40, &r->conf->bad_consecutive);
 }
 
 static bool is_word(const struct node *value, const char *word)
@@ -431,7 +152,7 @@ static int read_signed(const struct reader *r, const char *key, const struct nod
                        uint64_t min, uint64_t max, int64_t *out)
 {
     uint64_t v = 0;
-    int ret = read_count(r, key, value, min, max, &v);
+    int ret = hr_conf_read_count(r, key, value, min, max, &v);
 
     if (ret == 0)
         *out = (int64_t)v;
@@ -453,7 +174,7 @@ static int read_workers(const struct reader *r, const char *key, const struct no
 static int read_reader(const struct reader *r, const char *key, const struct node *value)
 {
     static const char *const choices[] = {"auto", "uring", "preadv", "nil", "fault", NULL};
-    int choice, ret = read_choice(r, key, value, choices, &choice);
+    int choice, ret = hr_conf_read_choice(r, key, value, choices, &choice);
 
     if (ret == 0)
         r->conf->reader = choices[choice];
@@ -463,7 +184,7 @@ static int read_reader(const struct reader *r, const char *key, const struct nod
 static int read_io(const struct reader *r, const char *key, const struct node *value)
 {
     static const char *const choices[] = {"auto", "cached", "direct", NULL};
-    int choice, ret = read_choice(r, key, value, choices, &choice);
+    int choice, ret = hr_conf_read_choice(r, key, value, choices, &choice);
 
     if (ret == 0)
         r->conf->io = (enum hr_conf_io)choice;
@@ -484,12 +205,12 @@ static int read_read_ahead(const struct reader *r, const char *key, const struct
             if (strcmp(end, units[i]) != 0)
                 continue;
             if (v < 1 || v > UINT64_C(1) << 40 || v << (10 * (i + 1)) > UINT64_C(1) << 40)
-                return out_of_range(r, key, value, "at most 1024GiB");
+                return hr_conf_out_of_range(r, key, value, "at most 1024GiB");
             r->conf->read_ahead_bytes = (uint64_t)v << (10 * (i + 1));
             return 0;
         }
     }
-    int ret = read_count(r, key, value, 0, UINT64_C(1) << 40, &r->conf->read_ahead_bytes);
+    int ret = hr_conf_read_count(r, key, value, 0, UINT64_C(1) << 40, &r->conf->read_ahead_bytes);
     if (ret < 0 && r->err && !r->err->hint[0])
         hr_error_hint(r->err, "bytes, like 67108864 or 64MiB, or auto");
     return ret;
@@ -497,8 +218,8 @@ static int read_read_ahead(const struct reader *r, const char *key, const struct
 
 static int read_storage_deadline(const struct reader *r, const char *key, const struct node *value)
 {
-    return read_number(r, key, value, 0, 86400, "above 0 and at most 86400 seconds",
-                       &r->conf->storage_deadline_s);
+    return hr_conf_read_number(r, key, value, 0, 86400, "above 0 and at most 86400 seconds",
+                               &r->conf->storage_deadline_s);
 }
 
 static int read_epochs(const struct reader *r, const char *key, const struct node *value)
@@ -515,7 +236,7 @@ static const struct key {
     const char *name;
     int (*read)(const struct reader *r, const char *key, const struct node *value);
 } keys[] = {
-    {"dataset", read_dataset},
+    {"dataset", hr_conf_read_dataset},
     {"where", read_top_where},
     {"stop", read_stop},
     {"seed", read_seed},
@@ -551,7 +272,7 @@ static int unknown_top_key(const struct reader *r, const struct node *key)
 
     for (size_t i = 0; i < HR_ARRAY_SIZE(keys); i++)
         names[i] = keys[i].name;
-    unknown_key(r, key, "there is", names, HR_ARRAY_SIZE(keys));
+    hr_conf_unknown_key(r, key, "there is", names, HR_ARRAY_SIZE(keys));
     for (size_t i = 0; i < HR_ARRAY_SIZE(synonyms); i++)
         if (strcmp(key->text, synonyms[i][0]) == 0)
             hr_error_hint(r->err, "did you mean '%s'?", synonyms[i][1]);
@@ -605,11 +326,11 @@ static int parse(const char *text, size_t bytes, const char *file, const char *f
 
     conf.file = file;
     if (!conf.memory)
-        return out_of_memory(&r);
+        return hr_conf_no_memory(&r);
     conf.file = hr_conf_take_text(conf.memory, file, strlen(file));
     if (!conf.file) {
         conf.file = file;
-        ret = out_of_memory(&r);
+        ret = hr_conf_no_memory(&r);
         goto fail;
     }
     set_defaults(&conf);
