@@ -1,4 +1,4 @@
-/* The filter language's scanner and recursive-descent parser.
+/* The filter language's recursive-descent parser.
  *
  *   or      = and { "or" and }
  *   and     = not { "and" not }
@@ -6,252 +6,12 @@
  *   test    = operand [ ("==" | "!=" | "<" | "<=" | ">" | ">=") operand
  *                     | ["not"] "in" "[" constant { "," constant } "]" | "=~" STRING ]
  *   operand = NAME | constant */
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "conf/filter_parts.h"
-
-enum token {
-    TOKEN_END,
-    TOKEN_NAME,
-    TOKEN_NUMBER,
-    TOKEN_STRING,
-    TOKEN_COMPARE,
-    TOKEN_MATCH,
-    TOKEN_OPEN,
-    TOKEN_CLOSE,
-    TOKEN_OPEN_LIST,
-    TOKEN_CLOSE_LIST,
-    TOKEN_COMMA,
-    TOKEN_AND,
-    TOKEN_OR,
-    TOKEN_NOT,
-    TOKEN_IN,
-    TOKEN_HAS,
-    TOKEN_TRUE,
-    TOKEN_FALSE,
-};
-
-struct parser {
-    struct hr_filter *filter;
-    const char *text;
-    size_t at, next; /* of the token; behind it */
-    enum token token;
-    enum filter_op op;
-    struct filter_operand constant; /* NUMBER, STRING */
-    int depth;
-    struct hr_error *err;
-};
-
-int hr_filter_fail(const struct hr_filter *filter, size_t at, struct hr_error *err, const char *fmt,
-                   ...)
-{
-    char text[sizeof(((struct hr_error *)0)->text)];
-    int column = 1;
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    hr_fail(err, HR_E_CONFIG, "%s", text);
-    for (size_t i = 0; i < at; i++)
-        column += ((unsigned char)filter->text[i] & 0xc0) != 0x80;
-    hr_error_at_file(err, "", 0, column);
-    return HR_E_CONFIG;
-}
-
-static int out_of_memory(const struct parser *p)
-{
-    return hr_fail(p->err, HR_E_NOMEM, "no memory for a filter");
-}
-
-static int fail_hint(const struct parser *p, size_t at, const char *what, const char *hint)
-{
-    hr_filter_fail(p->filter, at, p->err, "%s", what);
-    hr_error_hint(p->err, "%s", hint);
-    return HR_E_CONFIG;
-}
-
-/* ---- scanner ---- */
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_name_part(char c)
-{
-    return is_letter(c) || is_digit(c) || c == '.' || c == '-';
-}
-
-static void scan_word(struct parser *p)
-{
-    static const struct {
-        const char *word;
-        enum token token;
-    } words[] = {{"and", TOKEN_AND}, {"or", TOKEN_OR},     {"not", TOKEN_NOT},    {"in", TOKEN_IN},
-                 {"has", TOKEN_HAS}, {"true", TOKEN_TRUE}, {"false", TOKEN_FALSE}};
-    size_t bytes;
-
-    while (is_name_part(p->text[p->next]))
-        p->next++;
-    bytes = p->next - p->at;
-    p->token = TOKEN_NAME;
-    for (size_t i = 0; i < HR_ARRAY_SIZE(words); i++)
-        if (strlen(words[i].word) == bytes && memcmp(words[i].word, p->text + p->at, bytes) == 0)
-            p->token = words[i].token;
-}
-
-static int scan_number(struct parser *p)
-{
-    const char *s = p->text;
-    size_t i = p->at + (s[p->at] == '-');
-    bool fraction = false;
-    char copy[64];
-
-    while (is_digit(s[i]))
-        i++;
-    if (s[i] == '.') {
-        fraction = true;
-        for (i++; is_digit(s[i]); i++)
-            ;
-    }
-    if ((s[i] == 'e' || s[i] == 'E') &&
-        (is_digit(s[i + 1]) || ((s[i + 1] == '-' || s[i + 1] == '+') && is_digit(s[i + 2])))) {
-        fraction = true;
-        for (i += 2; is_digit(s[i]); i++)
-            ;
-    }
-    if (is_name_part(s[i]))
-        return fail_hint(p, i, "a number runs into something else", "leave a space, or quote text");
-    if (i - p->at >= sizeof(copy))
-        return hr_filter_fail(p->filter, p->at, p->err, "a number of more than %zu digits",
-                              sizeof(copy) - 1);
-    memcpy(copy, s + p->at, i - p->at);
-    copy[i - p->at] = 0;
-    p->next = i;
-    p->token = TOKEN_NUMBER;
-    p->constant = (struct filter_operand){.name = -1, .at = p->at, .value = {.present = true}};
-    p->constant.type = fraction ? HR_FILTER_NUMBER : HR_FILTER_INTEGER;
-    errno = 0;
-    p->constant.value.number = strtod(copy, NULL);
-    if (!fraction)
-        p->constant.value.integer = strtoll(copy, NULL, 10);
-    if (errno == ERANGE && !(fraction && p->constant.value.number < 1 && p->constant.value.number > -1))
-        return hr_filter_fail(p->filter, p->at, p->err, "%s is too large a number", copy);
-    return 0;
-}
-
-/* A backslash before a quote or a backslash stands for it; before anything else it is itself, so
- * that regular expressions need no doubling. */
-static int scan_string(struct parser *p)
-{
-    const char *s = p->text;
-    char quote = s[p->at], *copy = hr_alloc(strlen(s + p->at));
-    uint32_t bytes = 0;
-    size_t i = p->at + 1;
-
-    if (!copy)
-        return out_of_memory(p);
-    char **strings = hr_realloc(p->filter->strings, (size_t)p->filter->string_count + 1, sizeof(*strings));
-    if (!strings) {
-        hr_free(copy);
-        return out_of_memory(p);
-    }
-    p->filter->strings = strings;
-    strings[p->filter->string_count++] = copy;
-    for (; s[i] && s[i] != quote; i++) {
-        if (s[i] == '\\' && (s[i + 1] == '\\' || s[i + 1] == '"' || s[i + 1] == '\''))
-            i++;
-        copy[bytes++] = s[i];
-    }
-    if (!s[i])
-        return hr_filter_fail(p->filter, p->at, p->err, "text without a closing %c", quote);
-    copy[bytes] = 0;
-    p->next = i + 1;
-    p->token = TOKEN_STRING;
-    p->constant = (struct filter_operand){
-        .name = -1,
-        .type = HR_FILTER_TEXT,
-        .at = p->at,
-        .value = {.present = true, .text = copy, .text_bytes = bytes},
-    };
-    return 0;
-}
-
-static int unexpected_character(struct parser *p)
-{
-    const char *s = p->text + p->at;
-
-    if (s[0] == '=')
-        return fail_hint(p, p->at, "'=' alone", "'==' compares, '=~' matches");
-    if (s[0] == '&')
-        return fail_hint(p, p->at, "'&' means nothing here", "write 'and'");
-    if (s[0] == '|')
-        return fail_hint(p, p->at, "'|' means nothing here", "write 'or'");
-    if (s[0] == '!')
-        return fail_hint(p, p->at, "'!' alone", "write 'not', or '!='");
-    if ((unsigned char)s[0] < 0x20 || (unsigned char)s[0] > 0x7e)
-        return hr_filter_fail(p->filter, p->at, p->err, "an unexpected character");
-    return hr_filter_fail(p->filter, p->at, p->err, "an unexpected '%c'", s[0]);
-}
-
-static int scan_sign(struct parser *p)
-{
-    static const struct {
-        const char *sign;
-        enum token token;
-        enum filter_op op;
-    } signs[] = {
-        {"==", TOKEN_COMPARE, OP_EQ},  {"!=", TOKEN_COMPARE, OP_NE}, {"<=", TOKEN_COMPARE, OP_LE},
-        {">=", TOKEN_COMPARE, OP_GE},  {"=~", TOKEN_MATCH, OP_EQ},   {"<", TOKEN_COMPARE, OP_LT},
-        {">", TOKEN_COMPARE, OP_GT},   {"(", TOKEN_OPEN, OP_EQ},     {")", TOKEN_CLOSE, OP_EQ},
-        {"[", TOKEN_OPEN_LIST, OP_EQ}, {"]", TOKEN_CLOSE_LIST, OP_EQ}, {",", TOKEN_COMMA, OP_EQ}};
-
-    for (size_t i = 0; i < HR_ARRAY_SIZE(signs); i++) {
-        size_t bytes = strlen(signs[i].sign);
-        if (strncmp(p->text + p->at, signs[i].sign, bytes) != 0)
-            continue;
-        p->token = signs[i].token;
-        p->op = signs[i].op;
-        p->next = p->at + bytes;
-        return 0;
-    }
-    return unexpected_character(p);
-}
-
-static int advance(struct parser *p)
-{
-    const char *s = p->text;
-
-    p->at = p->next;
-    while (s[p->at] && strchr(" \t\r\n", s[p->at]))
-        p->at++;
-    p->next = p->at;
-    if (!s[p->at])
-        p->token = TOKEN_END;
-    else if (is_letter(s[p->at]))
-        scan_word(p);
-    else if (is_digit(s[p->at]) || (s[p->at] == '-' && is_digit(s[p->at + 1])))
-        return scan_number(p);
-    else if (s[p->at] == '"' || s[p->at] == '\'')
-        return scan_string(p);
-    else
-        return scan_sign(p);
-    return 0;
-}
-
-/* ---- parser ---- */
+#include "conf/filter_scan.h"
 
 static int expected(struct parser *p, const char *what)
 {
@@ -263,7 +23,7 @@ static int expected(struct parser *p, const char *what)
 
 static int take(struct parser *p, enum token token, const char *what)
 {
-    return p->token == token ? advance(p) : expected(p, what);
+    return p->token == token ? hr_filter_advance(p) : expected(p, what);
 }
 
 static int make_node(struct parser *p, enum filter_kind kind, size_t at, struct filter_node **out)
@@ -275,7 +35,7 @@ static int make_node(struct parser *p, enum filter_kind kind, size_t at, struct 
                               HR_FILTER_MAX_NODES);
     node = hr_alloc_zero(1, sizeof(*node));
     if (!node)
-        return out_of_memory(p);
+        return hr_filter_no_memory(p);
     node->kind = kind;
     node->at = at;
     node->made_before = p->filter->made;
@@ -299,11 +59,11 @@ static int take_name(struct parser *p, struct filter_operand *out)
     if (i == f->name_count) {
         f->names[i] = (struct filter_name){.text = hr_strndup(p->text + p->at, bytes), .at = p->at};
         if (!f->names[i].text)
-            return out_of_memory(p);
+            return hr_filter_no_memory(p);
         f->name_count++;
     }
     *out = (struct filter_operand){.name = i, .at = p->at};
-    return advance(p);
+    return hr_filter_advance(p);
 }
 
 static int take_constant(struct parser *p, struct filter_operand *out)
@@ -312,7 +72,7 @@ static int take_constant(struct parser *p, struct filter_operand *out)
     case TOKEN_NUMBER:
     case TOKEN_STRING:
         *out = p->constant;
-        return advance(p);
+        return hr_filter_advance(p);
     case TOKEN_TRUE:
     case TOKEN_FALSE:
         *out = (struct filter_operand){
@@ -321,7 +81,7 @@ static int take_constant(struct parser *p, struct filter_operand *out)
             .at = p->at,
             .value = {.present = true, .integer = p->token == TOKEN_TRUE},
         };
-        return advance(p);
+        return hr_filter_advance(p);
     default:
         return expected(p, "a number or a text in quotes");
     }
@@ -345,7 +105,7 @@ static int take_list(struct parser *p, struct filter_node *node)
         struct filter_operand *list =
             hr_realloc(node->list, (size_t)node->list_count + 1, sizeof(*list));
         if (!list)
-            return out_of_memory(p);
+            return hr_filter_no_memory(p);
         node->list = list;
         ret = take_constant(p, &list[node->list_count]);
         if (ret < 0)
@@ -353,7 +113,7 @@ static int take_list(struct parser *p, struct filter_node *node)
         node->list_count++;
         if (p->token != TOKEN_COMMA)
             break;
-        ret = advance(p);
+        ret = hr_filter_advance(p);
     }
     return ret < 0 ? ret : take(p, TOKEN_CLOSE_LIST, "',' or ']'");
 }
@@ -366,11 +126,11 @@ static int take_regex(struct parser *p, struct filter_node *node)
         return expected(p, "a regular expression in quotes");
     int ret = hr_regex_create(p->constant.value.text, &node->regex, &trouble);
     if (ret == HR_E_NOMEM)
-        return out_of_memory(p);
+        return hr_filter_no_memory(p);
     if (ret < 0)
         return hr_filter_fail(p->filter, p->at, p->err, "not a regular expression to match with: %s",
                               trouble);
-    return advance(p);
+    return hr_filter_advance(p);
 }
 
 static int parse_comparison(struct parser *p, struct filter_node *node)
@@ -378,7 +138,7 @@ static int parse_comparison(struct parser *p, struct filter_node *node)
     node->kind = FILTER_COMPARE;
     node->op = p->op;
     node->at = p->at;
-    int ret = advance(p);
+    int ret = hr_filter_advance(p);
     if (ret == 0)
         ret = take_operand(p, &node->right);
     if (ret < 0)
@@ -386,7 +146,7 @@ static int parse_comparison(struct parser *p, struct filter_node *node)
     if (node->left.name < 0 && node->right.name < 0)
         return hr_filter_fail(p->filter, node->at, p->err, "two constants are compared");
     if (p->token == TOKEN_COMPARE || p->token == TOKEN_MATCH)
-        return fail_hint(p, p->at, "comparisons do not chain", "write 'a < b and b < c'");
+        return hr_filter_fail_hint(p, p->at, "comparisons do not chain", "write 'a < b and b < c'");
     return 0;
 }
 
@@ -408,7 +168,7 @@ static int parse_test(struct parser *p, struct filter_node **out)
     if (p->token == TOKEN_NOT) {
         ret = make_node(p, FILTER_NOT, p->at, &inverse);
         if (ret == 0)
-            ret = advance(p);
+            ret = hr_filter_advance(p);
         if (ret == 0 && p->token != TOKEN_IN)
             ret = expected(p, "'in'");
         if (ret < 0)
@@ -418,12 +178,12 @@ static int parse_test(struct parser *p, struct filter_node **out)
     }
     if (p->token == TOKEN_IN) {
         node->kind = FILTER_IN;
-        ret = advance(p);
+        ret = hr_filter_advance(p);
         return ret < 0 ? ret : take_list(p, node);
     }
     if (p->token == TOKEN_MATCH) {
         node->kind = FILTER_MATCH;
-        ret = advance(p);
+        ret = hr_filter_advance(p);
         return ret < 0 ? ret : take_regex(p, node);
     }
     node->at = node->left.at;
@@ -435,7 +195,7 @@ static int parse_has(struct parser *p, struct filter_node **out)
     int ret = make_node(p, FILTER_HAS, p->at, out);
 
     if (ret == 0)
-        ret = advance(p);
+        ret = hr_filter_advance(p);
     if (ret == 0)
         ret = take(p, TOKEN_OPEN, "'('");
     if (ret == 0)
@@ -459,11 +219,11 @@ static int parse_not(struct parser *p, struct filter_node **out)
     if (p->token == TOKEN_NOT) {
         ret = make_node(p, FILTER_NOT, p->at, out);
         if (ret == 0)
-            ret = advance(p);
+            ret = hr_filter_advance(p);
         if (ret == 0)
             ret = parse_not(p, &(*out)->child);
     } else {
-        ret = advance(p);
+        ret = hr_filter_advance(p);
         if (ret == 0)
             ret = parse_or(p, out);
         if (ret == 0)
@@ -492,7 +252,7 @@ static int parse_list(struct parser *p, enum token word, enum filter_kind kind,
     list->child = last;
     *out = list;
     while (p->token == word) {
-        ret = advance(p);
+        ret = hr_filter_advance(p);
         if (ret == 0)
             ret = one(p, &last->next);
         if (ret < 0)
@@ -519,7 +279,7 @@ static int parse(struct parser *p)
     if (strlen(p->text) > HR_FILTER_MAX_BYTES)
         return hr_filter_fail(p->filter, 0, p->err, "a filter of more than %d bytes",
                               HR_FILTER_MAX_BYTES);
-    ret = advance(p);
+    ret = hr_filter_advance(p);
     if (ret == 0)
         ret = parse_or(p, &p->filter->root);
     if (ret == 0 && p->token != TOKEN_END)
