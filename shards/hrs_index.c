@@ -1,5 +1,5 @@
 /* Reading a .hrs index: trailer, footer, sections, each checked before it is believed
- * (docs/formats/hrs.md). What the columns say about positions is checked in hrs_streams.c. */
+ * (docs/formats/hrs.md). What they say together is checked in hrs_check.c, positions in hrs_streams.c. */
 #include "hrs_index.h"
 
 #include <string.h>
@@ -37,21 +37,6 @@ static const struct kind_rule {
     [HRS_EXTENT_CHECKSUMS] = {"extent checksums", STREAM, EXTENTS, 1, 4},
 };
 
-/* What is needed only while a shard is being opened. */
-struct opening {
-    int fd;
-    uint64_t file_bytes;
-    struct hr_error *err;
-    struct hr_shard *shard;
-    const struct hr_schema *schema;
-    const Headrace__Footer *footer;
-    struct hr_hasher *hasher; /* NULL = digest not wanted */
-    uint64_t seen[HRS_KIND_COUNT];      /* bit = owner */
-    uint32_t seen_facts[HR_MAX_FIELDS]; /* bit = fact */
-    /* bytes of the string sections, until lengths and data are matched */
-    uint64_t key_bytes, str_bytes[HR_MAX_FIELDS], seek_bytes[HR_MAX_FIELDS];
-};
-
 static int corrupt_at(struct hr_error *err, uint64_t off, int ret)
 {
     hr_error_at_value(err, NULL, HR_NO_RECORD, NULL, (int64_t)off);
@@ -63,7 +48,7 @@ static const char *kind_name(unsigned kind)
     return kind < HRS_KIND_COUNT && kinds[kind].name ? kinds[kind].name : "unknown section";
 }
 
-static int bad_section(const struct opening *o, const Headrace__Section *s, const char *what)
+int hr_hrs_bad_section(const struct hr_hrs_opening *o, const Headrace__Section *s, const char *what)
 {
     hr_fail(o->err, HR_E_CORRUPT, "index section '%s' (kind %u, owner %u, item %u): %s",
             kind_name(s->kind), s->kind, s->owner, s->item, what);
@@ -71,7 +56,7 @@ static int bad_section(const struct opening *o, const Headrace__Section *s, cons
 }
 
 /* Memory behind a column: freed with the shard. */
-static int keep_buffer(struct opening *o, void *buffer, uint64_t bytes)
+static int keep_buffer(struct hr_hrs_opening *o, void *buffer, uint64_t bytes)
 {
     struct hr_shard *shard = o->shard;
 
@@ -91,7 +76,7 @@ static int keep_buffer(struct opening *o, void *buffer, uint64_t bytes)
 
 /* ---- one section ---- */
 
-static const char *section_fault(const struct opening *o, const Headrace__Section *s)
+static const char *section_fault(const struct hr_hrs_opening *o, const Headrace__Section *s)
 {
     uint64_t raw;
 
@@ -116,7 +101,7 @@ static const char *section_fault(const struct opening *o, const Headrace__Sectio
     return NULL;
 }
 
-static const char *kind_fault(const struct opening *o, const Headrace__Section *s)
+static const char *kind_fault(const struct hr_hrs_opening *o, const Headrace__Section *s)
 {
     const struct kind_rule *rule = &kinds[s->kind];
     bool constant = s->flags & HRS_SECTION_CONSTANT;
@@ -140,7 +125,7 @@ static const char *kind_fault(const struct opening *o, const Headrace__Section *
 }
 
 /* Reads the stored bytes, checks them, expands them. *raw is the shard's when keep is set. */
-static int load_section(struct opening *o, const Headrace__Section *s, bool keep, uint8_t **raw)
+static int load_section(struct hr_hrs_opening *o, const Headrace__Section *s, bool keep, uint8_t **raw)
 {
     uint8_t *stored = hr_alloc(s->stored_bytes), *out = stored;
     int ret;
@@ -149,13 +134,13 @@ static int load_section(struct opening *o, const Headrace__Section *s, bool keep
         return hr_fail(o->err, HR_E_NOMEM, "no memory for the index");
     ret = hr_fd_pread_full(o->fd, stored, s->stored_bytes, s->offset, o->err);
     if (ret == 0 && hr_hash64(stored, s->stored_bytes, 0) != s->checksum)
-        ret = bad_section(o, s, "checksum mismatch");
+        ret = hr_hrs_bad_section(o, s, "checksum mismatch");
     if (ret == 0 && s->codec != HRS_PLAIN) {
         out = hr_alloc(s->raw_bytes);
         ret = !out ? hr_fail(o->err, HR_E_NOMEM, "no memory for the index")
               : hr_section_expand(s->codec, stored, s->stored_bytes, s->width, out, s->raw_bytes,
                                   o->err) < 0
-                  ? bad_section(o, s, "does not expand")
+                  ? hr_hrs_bad_section(o, s, "does not expand")
                   : 0;
         hr_free(stored);
     }
@@ -174,7 +159,7 @@ static int load_section(struct opening *o, const Headrace__Section *s, bool keep
     return keep_buffer(o, out, s->raw_bytes);
 }
 
-static struct hr_column *column_of(struct opening *o, const Headrace__Section *s)
+static struct hr_column *column_of(struct hr_hrs_opening *o, const Headrace__Section *s)
 {
     struct hr_field_index *f = &o->shard->fields[s->owner];
     struct hr_stream_index *stream = &o->shard->streams[s->owner % HR_ARRAY_SIZE(o->shard->streams)];
@@ -209,7 +194,7 @@ static struct hr_column *column_of(struct opening *o, const Headrace__Section *s
     }
 }
 
-static void attach(struct opening *o, const Headrace__Section *s, uint8_t *raw)
+static void attach(struct hr_hrs_opening *o, const Headrace__Section *s, uint8_t *raw)
 {
     struct hr_field_index *f = &o->shard->fields[s->owner];
     uint64_t value = 0;
@@ -235,7 +220,7 @@ static void attach(struct opening *o, const Headrace__Section *s, uint8_t *raw)
         f->has_originals = true;
 }
 
-static const char *note_seen(struct opening *o, const Headrace__Section *s)
+static const char *note_seen(struct hr_hrs_opening *o, const Headrace__Section *s)
 {
     uint64_t bit = UINT64_C(1) << s->owner;
     bool again = s->kind == HRS_FACT ? o->seen_facts[s->owner] >> s->item & 1
@@ -247,7 +232,7 @@ static const char *note_seen(struct opening *o, const Headrace__Section *s)
     return again ? "occurs twice" : NULL;
 }
 
-static int read_section(struct opening *o, const Headrace__Section *s)
+static int read_section(struct hr_hrs_opening *o, const Headrace__Section *s)
 {
     const char *fault = section_fault(o, s);
     bool known = s->kind > 0 && s->kind < HRS_KIND_COUNT &&
@@ -260,9 +245,9 @@ static int read_section(struct opening *o, const Headrace__Section *s)
     if (!fault && known)
         fault = note_seen(o, s);
     if (fault)
-        return bad_section(o, s, fault);
+        return hr_hrs_bad_section(o, s, fault);
     if (!known && !(s->flags & HRS_SECTION_OPTIONAL)) {
-        bad_section(o, s, "not known to this version, and needed");
+        hr_hrs_bad_section(o, s, "not known to this version, and needed");
         if (o->err)
             o->err->code = HR_E_VERSION;
         return HR_E_VERSION;
@@ -277,7 +262,7 @@ static int read_section(struct opening *o, const Headrace__Section *s)
 
 /* ---- header, trailer, footer ---- */
 
-static int read_ends(struct opening *o, struct hrs_header *header, struct hrs_trailer *trailer)
+static int read_ends(struct hr_hrs_opening *o, struct hrs_header *header, struct hrs_trailer *trailer)
 {
     uint8_t head[HRS_HEADER_BYTES], tail[HRS_TRAILER_BYTES];
     uint64_t tail_off = o->file_bytes - HRS_TRAILER_BYTES;
@@ -308,7 +293,7 @@ static int read_ends(struct opening *o, struct hrs_header *header, struct hrs_tr
     return 0;
 }
 
-static int read_footer(struct opening *o, const struct hrs_trailer *trailer,
+static int read_footer(struct hr_hrs_opening *o, const struct hrs_trailer *trailer,
                        Headrace__Footer **footer)
 {
     uint8_t *bytes = hr_alloc(trailer->footer_bytes);
@@ -331,7 +316,7 @@ static int read_footer(struct opening *o, const struct hrs_trailer *trailer,
 }
 
 /* The streams are those that the schema's codecs ask for, in codec order. */
-static int set_streams(struct opening *o)
+static int set_streams(struct hr_hrs_opening *o)
 {
     struct hr_shard *shard = o->shard;
     const Headrace__Footer *m = o->footer;
@@ -363,7 +348,7 @@ static int set_streams(struct opening *o)
 }
 
 /* Sections lie one after the other from the end of the payload to the footer. */
-static int check_section_places(struct opening *o)
+static int check_section_places(struct hr_hrs_opening *o)
 {
     const Headrace__Footer *m = o->footer;
     uint64_t at = m->n_sections ? m->sections[0]->offset : o->shard->footer_off;
@@ -375,7 +360,7 @@ static int check_section_places(struct opening *o)
         const Headrace__Section *s = m->sections[i];
         if (s->offset != at || s->offset > o->shard->footer_off ||
             s->stored_bytes > o->shard->footer_off - s->offset)
-            return bad_section(o, s, "does not follow the one before it");
+            return hr_hrs_bad_section(o, s, "does not follow the one before it");
         at += s->stored_bytes;
     }
     return at == o->shard->footer_off
@@ -383,7 +368,7 @@ static int check_section_places(struct opening *o)
                : hr_fail(o->err, HR_E_CORRUPT, "footer: a gap between index and footer");
 }
 
-static int set_up_shard(struct opening *o, const struct hrs_header *header)
+static int set_up_shard(struct hr_hrs_opening *o, const struct hrs_header *header)
 {
     const Headrace__Footer *m = o->footer;
     struct hr_shard *shard = o->shard;
@@ -407,148 +392,7 @@ static int set_up_shard(struct opening *o, const struct hrs_header *header)
     return ret < 0 ? ret : check_section_places(o);
 }
 
-/* ---- what the sections say together ---- */
-
-static int missing(struct opening *o, const char *what, uint32_t field)
-{
-    int ret = hr_fail(o->err, HR_E_CORRUPT, "index: no %s", what);
-
-    hr_error_at_value(o->err, NULL, HR_NO_RECORD, o->schema->fields[field].name,
-                      (int64_t)o->shard->payload_end);
-    return ret;
-}
-
-static int bad_field(struct opening *o, uint32_t field, const char *what)
-{
-    int ret = hr_fail(o->err, HR_E_CORRUPT, "index: %s", what);
-
-    hr_error_at_value(o->err, NULL, HR_NO_RECORD, o->schema->fields[field].name,
-                      (int64_t)o->shard->payload_end);
-    return ret;
-}
-
-static int check_presence(struct opening *o, uint32_t field)
-{
-    const struct hr_field_index *f = &o->shard->fields[field];
-    uint64_t n = o->shard->record_count;
-
-    if (!f->presence)
-        return 0;
-    for (size_t i = 0; i < o->footer->n_sections; i++) {
-        const Headrace__Section *s = o->footer->sections[i];
-        if (s->kind == HRS_PRESENCE && s->owner == field && s->raw_bytes != (n + 7) / 8)
-            return bad_section(o, s, "wrong size");
-    }
-    if (n % 8 && f->presence[n / 8] >> n % 8)
-        return bad_field(o, field, "presence of records that do not exist");
-    for (uint64_t i = 0; i < n; i++) {
-        if (i % 8 == 0 && f->presence[i / 8] == 0xff) {
-            i += 7;
-            continue;
-        }
-        if (!hr_field_present(f, i) && hr_column_get(&f->lengths, i) != 0)
-            return bad_field(o, field, "an absent value has bytes");
-    }
-    return 0;
-}
-
-/* A tensor's length is that of its shape, so that nobody after this has to ask. */
-static int check_tensor(struct opening *o, uint32_t field)
-{
-    const struct hr_field_index *f = &o->shard->fields[field];
-    const struct hr_schema_field *schema = &o->schema->fields[field];
-    struct hr_facts facts;
-    uint64_t n = o->shard->record_count, fixed = hr_schema_fixed_bytes(schema);
-
-    if (fixed && !f->lengths.data && !f->presence)
-        return n == 0 || f->lengths.value == fixed ? 0 : bad_field(o, field, "size is not its shape's");
-    for (uint64_t i = 0; i < n; i++) {
-        uint64_t bytes = fixed;
-        if (!hr_field_present(f, i) || hr_column_get(&f->encodings, i) != HR_ENCODING_AS_IS)
-            continue;
-        if (!fixed) {
-            hr_shard_facts(o->shard, o->schema, i, field, &facts);
-            bytes = hr_dtype_bytes((enum hr_dtype)facts.dtype);
-            if (bytes == 0 || facts.dims > HR_MAX_DIMS)
-                return bad_field(o, field, "a tensor without dtype or shape");
-            for (uint32_t d = 0; d < facts.dims; d++)
-                if (!hr_mul_u64(bytes, facts.shape[d], &bytes))
-                    return bad_field(o, field, "a tensor's shape overflows");
-        }
-        if (hr_column_get(&f->lengths, i) != bytes)
-            return bad_field(o, field, "size is not its shape's");
-    }
-    return 0;
-}
-
-static int check_scalar(struct opening *o, uint32_t field)
-{
-    struct hr_field_index *f = &o->shard->fields[field];
-    enum hr_field_type type = o->schema->fields[field].type;
-    uint64_t bit = UINT64_C(1) << field, low, high;
-
-    if (type == HR_FIELD_STR) {
-        int ret = hr_strings_init(&f->strs, o->shard->record_count, o->str_bytes[field], o->err);
-        return ret == HR_E_CORRUPT ? bad_field(o, field, "string lengths do not fit the strings") : ret;
-    }
-    if (o->shard->record_count > 0 && !(o->seen[HRS_SCALAR] & bit))
-        return missing(o, "scalar column", field);
-    if (type == HR_FIELD_F64 && f->scalar.data && f->scalar.width != 8)
-        return bad_field(o, field, "a float column of another width");
-    if (type == HR_FIELD_BOOL) {
-        hr_column_range(&f->scalar, o->shard->record_count, &low, &high);
-        if (high > 1)
-            return bad_field(o, field, "a bool that is neither 0 nor 1");
-    }
-    return 0;
-}
-
-static int check_payload_field(struct opening *o, uint32_t field)
-{
-    struct hr_field_index *f = &o->shard->fields[field];
-    uint64_t bit = UINT64_C(1) << field;
-    int ret;
-
-    if (o->shard->record_count > 0 && !(o->seen[HRS_LENGTHS] & bit))
-        return missing(o, "lengths", field);
-    if (o->shard->record_count > 0 && !(o->seen[HRS_CHECKSUMS] & bit))
-        return missing(o, "checksums", field);
-    ret = hr_strings_init(&f->seeks, o->shard->record_count, o->seek_bytes[field], o->err);
-    if (ret == HR_E_CORRUPT)
-        return bad_field(o, field, "seek table lengths do not fit the seek tables");
-    if (ret == 0)
-        ret = check_presence(o, field);
-    if (ret == 0 && o->schema->fields[field].type == HR_FIELD_TENSOR)
-        ret = check_tensor(o, field);
-    return ret;
-}
-
-static int check_index(struct opening *o)
-{
-    struct hr_shard *shard = o->shard;
-    int ret = hr_strings_init(&shard->keys, shard->record_count, o->key_bytes, o->err);
-
-    if (ret == HR_E_CORRUPT)
-        return hr_fail(o->err, HR_E_CORRUPT, "index: key lengths do not fit the keys");
-    for (uint32_t i = 0; ret == 0 && i < shard->field_count; i++) {
-        bool scalar = hr_field_type_is_scalar(o->schema->fields[i].type);
-        ret = scalar ? check_scalar(o, i) : check_payload_field(o, i);
-        if (ret == 0 && scalar)
-            ret = check_presence(o, i);
-    }
-    for (uint32_t i = 0; ret == 0 && i < shard->stream_count; i++) {
-        uint64_t bit = UINT64_C(1) << i;
-        const struct hr_stream_index *s = &shard->streams[i];
-        if (s->extent_count > 0 &&
-            (!(o->seen[HRS_EXTENT_RAW] & bit) || !(o->seen[HRS_EXTENT_OFFSETS] & bit) ||
-             !(o->seen[HRS_EXTENT_STORED] & bit) ||
-             (s->codec != HR_CODEC_NONE && !(o->seen[HRS_EXTENT_CHECKSUMS] & bit))))
-            return hr_fail(o->err, HR_E_CORRUPT, "index: no extents for stream %u", i);
-    }
-    return ret < 0 ? ret : hr_hrs_check_streams(shard, o->err);
-}
-
-static int check_digest(struct opening *o, const struct hrs_trailer *trailer)
+static int check_digest(struct hr_hrs_opening *o, const struct hrs_trailer *trailer)
 {
     struct hr_digest digest;
 
@@ -561,7 +405,7 @@ static int check_digest(struct opening *o, const struct hrs_trailer *trailer)
                       hr_fail(o->err, HR_E_CORRUPT, "trailer: digest is not that of the content"));
 }
 
-static int open_shard(struct opening *o, struct hr_schema *schema, Headrace__Footer **footer)
+static int open_shard(struct hr_hrs_opening *o, struct hr_schema *schema, Headrace__Footer **footer)
 {
     struct hrs_header header;
     struct hrs_trailer trailer;
@@ -589,7 +433,7 @@ static int open_shard(struct opening *o, struct hr_schema *schema, Headrace__Foo
     for (size_t i = 0; ret == 0 && i < o->footer->n_sections; i++)
         ret = read_section(o, o->footer->sections[i]);
     if (ret == 0)
-        ret = check_index(o);
+        ret = hr_hrs_check_index(o);
     if (ret == HR_E_CORRUPT && o->err && o->err->offset < 0)
         return corrupt_at(o->err, o->shard->payload_end, ret);
     if (ret == 0)
@@ -604,7 +448,8 @@ int hr_hrs_index(int fd, const char *path, uint64_t file_bytes, bool want_digest
 {
     struct hr_schema found = {.class_field = -1};
     struct hr_shard *shard = hr_alloc_zero(1, sizeof(*shard));
-    struct opening o = {.fd = fd, .file_bytes = file_bytes, .err = err, .shard = shard, .schema = &found};
+    struct hr_hrs_opening o = {
+        .fd = fd, .file_bytes = file_bytes, .err = err, .shard = shard, .schema = &found};
     Headrace__Footer *footer = NULL;
     int ret = 0;
 

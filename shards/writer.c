@@ -12,52 +12,10 @@
 
 #include "base/fd.h"
 #include "base/mem.h"
-#include "hrs.pb-c.h"
-#include "proto.h"
-#include "shards/column.h"
-#include "shards/index.h"
 #include "writer_check.h"
+#include "writer_parts.h"
 
-enum { BUFFER_BYTES = 1 << 20, STREAMS = HR_CODEC_LZ4HC + 1 };
-
-struct field_writer {
-    struct hr_buf presence;
-    bool any_absent, any_original;
-    struct hr_column_builder lengths, checksums, encodings, original_bytes, scalar;
-    struct hr_column_builder facts[HRS_FACT_COUNT];
-    struct hr_column_builder str_lengths, seek_lengths;
-    struct hr_buf str_data, seek_data;
-};
-
-/* One codec's values. Codec none: an extent is open while no other stream wrote in between. LZ4:
- * the extent is the block being filled. */
-struct stream_writer {
-    bool used, extent_open;
-    uint64_t raw_bytes, extent_raw, extent_off;
-    struct hr_buf block;
-    struct hr_column_builder extent_raw_col, extent_offsets, extent_stored, extent_checksums;
-};
-
-struct hr_shard_writer {
-    char *path, *tmp;
-    int fd;
-    int failed; /* the first HR_E_* of a write: sticky */
-    struct hr_error failure;
-    struct hr_schema schema;
-    struct hr_shard_writer_options options;
-    uint64_t records, payload_bytes;
-    uint64_t pos;     /* file offset of the next byte */
-    uint8_t *buffer;  /* bytes [pos - buffered, pos) not yet in the file */
-    size_t buffered;
-    struct field_writer *fields;
-    struct stream_writer streams[STREAMS];
-    struct hr_column_builder key_lengths;
-    struct hr_buf key_data;
-    struct hr_hasher *hasher;
-    Headrace__Section *sections;
-    uint32_t section_count;
-    uint64_t section_cap;
-};
+enum { BUFFER_BYTES = 1 << 20 };
 
 static void writer_destroy(struct hr_shard_writer *w)
 {
@@ -78,7 +36,7 @@ static void writer_destroy(struct hr_shard_writer *w)
         for (int k = 0; k < HRS_FACT_COUNT; k++)
             hr_column_builder_finish(&f->facts[k]);
     }
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < HR_WRITER_STREAMS; i++) {
         hr_buf_finish(&w->streams[i].block);
         hr_column_builder_finish(&w->streams[i].extent_raw_col);
         hr_column_builder_finish(&w->streams[i].extent_offsets);
@@ -109,7 +67,7 @@ static int flush_buffer(struct hr_shard_writer *w, struct hr_error *err)
     return ret;
 }
 
-static int append(struct hr_shard_writer *w, const void *data, uint64_t bytes, struct hr_error *err)
+int hr_writer_append(struct hr_shard_writer *w, const void *data, uint64_t bytes, struct hr_error *err)
 {
     int ret = 0;
 
@@ -133,7 +91,7 @@ static int append_zeros(struct hr_shard_writer *w, uint64_t bytes, struct hr_err
     static const uint8_t zeros[HRS_ALIGN];
 
     HR_ASSERT(bytes < HRS_ALIGN);
-    return append(w, zeros, bytes, err);
+    return hr_writer_append(w, zeros, bytes, err);
 }
 
 static int create_file(struct hr_shard_writer *w, const char *path, struct hr_error *err)
@@ -149,7 +107,7 @@ static int create_file(struct hr_shard_writer *w, const char *path, struct hr_er
     w->fd = hr_fd_open(w->tmp, O_RDWR | O_CREAT | O_TRUNC, 0666, err);
     if (w->fd < 0)
         return w->fd;
-    return append(w, header, sizeof(header), err);
+    return hr_writer_append(w, header, sizeof(header), err);
 }
 
 int hr_shard_writer_open(const char *path, const struct hr_schema *schema,
@@ -233,7 +191,7 @@ static int add_plain(struct hr_shard_writer *w, const void *data, uint64_t bytes
     if (ret == 0)
         ret = append_zeros(w, gap, err);
     if (ret == 0)
-        ret = append(w, data, bytes, err);
+        ret = hr_writer_append(w, data, bytes, err);
     s->raw_bytes += gap + bytes;
     return ret;
 }
@@ -259,7 +217,7 @@ static int flush_block(struct hr_shard_writer *w, enum hr_codec codec, struct hr
     close_plain_extent(w);
     s->extent_off = w->pos;
     close_extent(s, stored_bytes, hr_checksum(stored, stored_bytes));
-    ret = append(w, stored, stored_bytes, err);
+    ret = hr_writer_append(w, stored, stored_bytes, err);
     hr_free(packed);
     if (s->block.cap > 4 * (size_t)w->options.block_bytes)
         hr_buf_finish(&s->block); /* do not keep the memory of a huge value */
@@ -415,204 +373,6 @@ int hr_shard_writer_add(struct hr_shard_writer *w, const char *key, const struct
 
 /* ---- commit ---- */
 
-static Headrace__Section *new_section(struct hr_shard_writer *w)
-{
-    Headrace__Section *grown = hr_array_grow(w->sections, w->section_count, &w->section_cap, 64,
-                                             sizeof(*grown));
-    if (!grown)
-        return NULL;
-    w->sections = grown;
-    headrace__section__init(&w->sections[w->section_count]);
-    return &w->sections[w->section_count++];
-}
-
-struct section_head {
-    unsigned kind, owner, item, flags, width;
-};
-
-static int write_section(struct hr_shard_writer *w, struct section_head head, uint64_t count,
-                         const void *raw, uint64_t raw_bytes, struct hr_error *err)
-{
-    Headrace__Section *s = new_section(w);
-    struct hr_buf packed = {0};
-    unsigned codec = HRS_PLAIN;
-
-    if (!s)
-        return hr_fail(err, HR_E_NOMEM, "no memory for the index");
-    /* Checksums do not compress. */
-    if (head.kind != HRS_CHECKSUMS && head.kind != HRS_EXTENT_CHECKSUMS)
-        hr_section_compress(raw, raw_bytes, head.width, &packed, &codec);
-    s->kind = head.kind;
-    s->owner = head.owner;
-    s->item = head.item;
-    s->flags = head.flags;
-    s->codec = codec;
-    s->width = head.width;
-    s->count = count;
-    s->offset = w->pos;
-    s->raw_bytes = raw_bytes;
-    s->stored_bytes = codec == HRS_PLAIN ? raw_bytes : packed.used;
-    const void *stored = codec == HRS_PLAIN ? raw : packed.data;
-    s->checksum = hr_hash64(stored, s->stored_bytes, 0);
-    hr_shard_digest_section(w->hasher, head.kind, head.owner, head.item, head.flags, head.width,
-                            count, raw, raw_bytes);
-    int ret = append(w, stored, s->stored_bytes, err);
-    hr_buf_finish(&packed);
-    return ret;
-}
-
-static int write_column(struct hr_shard_writer *w, unsigned kind, unsigned owner, unsigned item,
-                        const struct hr_column_builder *b, struct hr_error *err)
-{
-    struct section_head head = {.kind = kind, .owner = owner, .item = item, .width = b->width};
-
-    if (b->failed)
-        return hr_fail(err, HR_E_NOMEM, "no memory for the index");
-    if (b->count == 0)
-        return 0;
-    if (b->width > 0)
-        return write_section(w, head, b->count, b->data, b->count * b->width, err);
-    head.flags = HRS_SECTION_CONSTANT;
-    head.width = hr_column_width_of(b->first);
-    if (head.width < b->min_width)
-        head.width = b->min_width;
-    return write_section(w, head, 1, &b->first, head.width, err);
-}
-
-static int write_strings(struct hr_shard_writer *w, unsigned kind, unsigned owner,
-                         const struct hr_column_builder *lengths, const struct hr_buf *data,
-                         struct hr_error *err)
-{
-    struct section_head head = {.kind = kind + 1, .owner = owner};
-
-    if (hr_buf_failed(data))
-        return hr_fail(err, HR_E_NOMEM, "no memory for the index");
-    if (hr_column_is_zero(lengths))
-        return 0;
-    int ret = write_column(w, kind, owner, 0, lengths, err);
-    return ret < 0 ? ret : write_section(w, head, 0, data->data, data->used, err);
-}
-
-static int write_payload_columns(struct hr_shard_writer *w, uint32_t i, struct hr_error *err)
-{
-    struct field_writer *f = &w->fields[i];
-    int ret = write_column(w, HRS_LENGTHS, i, 0, &f->lengths, err);
-
-    if (ret == 0)
-        ret = write_column(w, HRS_CHECKSUMS, i, 0, &f->checksums, err);
-    if (ret == 0 && !hr_column_is_zero(&f->encodings))
-        ret = write_column(w, HRS_ENCODINGS, i, 0, &f->encodings, err);
-    if (ret == 0 && f->any_original)
-        ret = write_column(w, HRS_ORIGINAL_BYTES, i, 0, &f->original_bytes, err);
-    for (unsigned k = 1; ret == 0 && k < HRS_FACT_COUNT; k++)
-        if (!hr_column_is_zero(&f->facts[k]))
-            ret = write_column(w, HRS_FACT, i, k, &f->facts[k], err);
-    return ret < 0 ? ret
-                   : write_strings(w, HRS_SEEK_LENGTHS, i, &f->seek_lengths, &f->seek_data, err);
-}
-
-static int write_field(struct hr_shard_writer *w, uint32_t i, struct hr_error *err)
-{
-    struct field_writer *f = &w->fields[i];
-    struct section_head presence = {.kind = HRS_PRESENCE, .owner = i};
-    enum hr_field_type type = w->schema.fields[i].type;
-    int ret = 0;
-
-    if (hr_buf_failed(&f->presence))
-        return hr_fail(err, HR_E_NOMEM, "no memory for the index");
-    if (f->any_absent)
-        ret = write_section(w, presence, 0, f->presence.data, f->presence.used, err);
-    if (ret < 0)
-        return ret;
-    if (type == HR_FIELD_STR)
-        return write_strings(w, HRS_STR_LENGTHS, i, &f->str_lengths, &f->str_data, err);
-    return hr_field_type_is_scalar(type) ? write_column(w, HRS_SCALAR, i, 0, &f->scalar, err)
-                                         : write_payload_columns(w, i, err);
-}
-
-static int write_extents(struct hr_shard_writer *w, unsigned owner, enum hr_codec codec,
-                         struct hr_error *err)
-{
-    struct stream_writer *s = &w->streams[codec];
-    int ret = write_column(w, HRS_EXTENT_RAW, owner, 0, &s->extent_raw_col, err);
-
-    if (ret == 0)
-        ret = write_column(w, HRS_EXTENT_OFFSETS, owner, 0, &s->extent_offsets, err);
-    if (ret == 0)
-        ret = write_column(w, HRS_EXTENT_STORED, owner, 0, &s->extent_stored, err);
-    if (ret == 0 && codec != HR_CODEC_NONE)
-        ret = write_column(w, HRS_EXTENT_CHECKSUMS, owner, 0, &s->extent_checksums, err);
-    return ret;
-}
-
-static int write_index(struct hr_shard_writer *w, struct hr_error *err)
-{
-    int ret = 0;
-    unsigned stream = 0;
-
-    hr_shard_digest_begin(w->hasher, w->records, &w->schema);
-    for (unsigned codec = 0; codec < STREAMS; codec++)
-        if (w->streams[codec].used)
-            hr_shard_digest_stream(w->hasher, codec, w->streams[codec].raw_bytes);
-    ret = write_strings(w, HRS_KEY_LENGTHS, 0, &w->key_lengths, &w->key_data, err);
-    for (uint32_t i = 0; ret == 0 && i < w->schema.field_count; i++)
-        ret = write_field(w, i, err);
-    for (unsigned codec = 0; ret == 0 && codec < STREAMS; codec++)
-        if (w->streams[codec].used)
-            ret = write_extents(w, stream++, (enum hr_codec)codec, err);
-    return ret;
-}
-
-static int write_footer(struct hr_shard_writer *w, const uint8_t uuid[16],
-                        struct hrs_trailer *trailer, struct hr_error *err)
-{
-    Headrace__Footer m = HEADRACE__FOOTER__INIT;
-    Headrace__Stream streams[STREAMS], *stream_ptrs[STREAMS];
-    Headrace__Section **sections = hr_alloc_zero(w->section_count, sizeof(*sections));
-    uint8_t *packed = NULL;
-    int ret = hr_fail(err, HR_E_NOMEM, "no memory for the footer");
-
-    m.schema = hr_proto_schema_create(&w->schema);
-    if (!sections || !m.schema)
-        goto out;
-    m.format = HRS_VERSION;
-    m.uuid = (ProtobufCBinaryData){.len = 16, .data = (uint8_t *)uuid};
-    m.record_count = w->records;
-    for (unsigned codec = 0; codec < STREAMS; codec++) {
-        Headrace__Stream *s = &streams[m.n_streams];
-        if (!w->streams[codec].used)
-            continue;
-        headrace__stream__init(s);
-        s->codec = codec;
-        s->raw_bytes = w->streams[codec].raw_bytes;
-        s->extent_count = w->streams[codec].extent_raw_col.count;
-        stream_ptrs[m.n_streams++] = s;
-    }
-    m.streams = stream_ptrs;
-    for (uint32_t i = 0; i < w->section_count; i++)
-        sections[i] = &w->sections[i];
-    m.sections = sections;
-    m.n_sections = w->section_count;
-    trailer->footer_off = w->pos;
-    trailer->footer_bytes = headrace__footer__get_packed_size(&m);
-    if (trailer->footer_bytes > HRS_MAX_FOOTER_BYTES) {
-        ret = hr_fail(err, HR_E_LIMIT, "the class names take more than %d bytes",
-                      HRS_MAX_FOOTER_BYTES);
-        goto out;
-    }
-    packed = hr_alloc(trailer->footer_bytes);
-    if (!packed)
-        goto out;
-    headrace__footer__pack(&m, packed);
-    trailer->footer_checksum = hr_checksum(packed, trailer->footer_bytes);
-    ret = append(w, packed, trailer->footer_bytes, err);
-out:
-    hr_proto_schema_destroy(m.schema);
-    hr_free(sections);
-    hr_free(packed);
-    return ret;
-}
-
 /* Content decides the uuid, marked as version 8 (custom) of RFC 9562. */
 static void make_uuid(const struct hr_shard_writer *w, const struct hr_digest *digest,
                       uint8_t uuid[16])
@@ -635,12 +395,12 @@ static int write_tail(struct hr_shard_writer *w, struct hr_shard_info *info, str
     int ret;
 
     make_uuid(w, &trailer.digest, header.uuid);
-    ret = write_footer(w, header.uuid, &trailer, err);
+    ret = hr_writer_footer(w, header.uuid, &trailer, err);
     if (ret < 0)
         return ret;
     trailer.file_bytes = w->pos + HRS_TRAILER_BYTES;
     hr_hrs_trailer_store(&trailer, bytes);
-    ret = append(w, bytes, HRS_TRAILER_BYTES, err);
+    ret = hr_writer_append(w, bytes, HRS_TRAILER_BYTES, err);
     if (ret == 0)
         ret = flush_buffer(w, err);
     hr_hrs_header_store(&header, bytes);
@@ -676,11 +436,11 @@ int hr_shard_writer_commit(struct hr_shard_writer *w, struct hr_shard_info *info
     const char *slash = strrchr(w->path, '/');
     int ret = w->failed ? repeat_failure(w, err) : 0;
 
-    for (unsigned codec = HR_CODEC_LZ4; ret == 0 && codec < STREAMS; codec++)
+    for (unsigned codec = HR_CODEC_LZ4; ret == 0 && codec < HR_WRITER_STREAMS; codec++)
         ret = flush_block(w, (enum hr_codec)codec, err);
     close_plain_extent(w);
     if (ret == 0)
-        ret = write_index(w, err);
+        ret = hr_writer_index(w, err);
     if (ret == 0 && hr_buf_failed(&w->key_data))
         ret = hr_fail(err, HR_E_NOMEM, "no memory for the index");
     if (ret == 0)
