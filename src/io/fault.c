@@ -1,48 +1,18 @@
 /* The reader that goes wrong on schedule: another reader, plus errors, cut reads, flipped bits,
  * delays and stalls. The same schedule over the same requests does the same again.
- *
- *   schedule = item { "," item }
- *   item     = "seed="  number          other draws, same chances (default 0)
- *            | "eio="   chance          fails with HR_E_IO (EIO); a retry may succeed
- *            | "burst=" number ":" share  so many requests in a row fail like eio, in this share of runs
- *            | "bad="   share           bad sectors: this share of blocks cannot be read, ever
- *            | "short=" chance          HR_E_TRUNCATED: fewer bytes arrive, the rest is overwritten
- *            | "flip="  share           bad media: this share of blocks has one wrong bit, always the same
- *            | "noise=" chance          one bit of what arrives is wrong; another read may be right
- *            | "delay=" time ":" share  comes back that much later
- *            | "delay=" time "@" number
- *            | "stall=" time "@" number from that request on nothing comes back for so long
- *   chance   = share | "@" number       by draw, or exactly the request of that number, from 1
- *   share    = 0 .. 1
- *   time     = number ( "ns" | "us" | "ms" | "s" ), at most an hour
- *
  * Draws are keyed by the request's number, in order of submission; those of bad and flip by the file's
  * blocks of 4 KiB, so that they depend neither on timing nor on how reads are cut. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "io/fault_schedule.h"
 #include "io/reader.h"
-
-#define MAX_TIME_NS (3600 * HR_NS_PER_S)
 
 enum { OVERWRITE_BYTE = 0xDB, REAP_BATCH = 32, BLOCK_BYTES = 4096 };
 
 enum draw { DRAW_EIO, DRAW_BAD, DRAW_SHORT, DRAW_FLIP, DRAW_DELAY, DRAW_BURST, DRAW_NOISE };
-
-struct chance {
-    double share;
-    uint64_t at; /* 0 = none */
-};
-
-struct schedule {
-    uint64_t seed;
-    struct chance eio, burst, bad, cut, flip, noise, delay, stall;
-    uint64_t burst_requests, delay_ns, stall_ns;
-};
 
 struct slot {
     struct hr_io_request inner;
@@ -55,7 +25,7 @@ struct slot {
 struct fault {
     struct hr_reader base;
     struct hr_reader *inner;
-    struct schedule schedule;
+    struct hr_fault_schedule schedule;
     struct slot *slots, *free;
     struct slot *held;        /* finished, not due */
     uint64_t numbers;         /* of requests so far */
@@ -63,159 +33,6 @@ struct fault {
     uint64_t injected;
     char note[160];
 };
-
-/* ---- schedule ---- */
-
-/* The rest of the item, as far as it is not read yet. */
-struct cursor {
-    const char *at, *end;
-};
-
-static bool take_char(struct cursor *c, char wanted)
-{
-    bool there = c->at < c->end && *c->at == wanted;
-
-    c->at += there;
-    return there;
-}
-
-static bool take_digits(struct cursor *c, char *out, size_t out_bytes, const char *set)
-{
-    size_t n = 0;
-
-    while (c->at < c->end && strchr(set, *c->at) && n + 1 < out_bytes)
-        out[n++] = *c->at++;
-    out[n] = 0;
-    return n > 0;
-}
-
-static bool take_number(struct cursor *c, uint64_t *out)
-{
-    char text[24], *stop;
-
-    if (!take_digits(c, text, sizeof(text), "0123456789"))
-        return false;
-    errno = 0;
-    *out = strtoull(text, &stop, 10);
-    return errno == 0 && *stop == 0;
-}
-
-static bool take_real(struct cursor *c, double *out)
-{
-    char text[32], *stop;
-
-    if (!take_digits(c, text, sizeof(text), "0123456789.e-"))
-        return false;
-    *out = strtod(text, &stop);
-    return *stop == 0;
-}
-
-static bool take_share(struct cursor *c, struct chance *chance)
-{
-    return take_real(c, &chance->share) && chance->share >= 0 && chance->share <= 1;
-}
-
-static bool take_at(struct cursor *c, struct chance *chance)
-{
-    return take_char(c, '@') && take_number(c, &chance->at) && chance->at > 0;
-}
-
-static bool take_chance(struct cursor *c, struct chance *chance)
-{
-    return take_at(c, chance) || take_share(c, chance);
-}
-
-static bool take_time(struct cursor *c, uint64_t *out)
-{
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } units[] = {{"ns", 1}, {"us", HR_NS_PER_US}, {"ms", HR_NS_PER_MS}, {"s", HR_NS_PER_S}};
-    double value;
-
-    if (!take_real(c, &value) || !(value >= 0))
-        return false;
-    for (size_t i = 0; i < HR_ARRAY_SIZE(units); i++) {
-        size_t n = strlen(units[i].name);
-        if ((size_t)(c->end - c->at) < n || memcmp(c->at, units[i].name, n) != 0)
-            continue;
-        c->at += n;
-        if (value * (double)units[i].ns > (double)MAX_TIME_NS)
-            return false;
-        *out = (uint64_t)(value * (double)units[i].ns);
-        return true;
-    }
-    return false;
-}
-
-/* NULL when the item is right, else what was expected. */
-static const char *read_item(struct schedule *s, const char *name, struct cursor *c)
-{
-    if (strcmp(name, "seed") == 0)
-        return take_number(c, &s->seed) ? NULL : "a number";
-    if (strcmp(name, "eio") == 0)
-        return take_chance(c, &s->eio) ? NULL : "a share from 0 to 1, or @ and a request's number";
-    if (strcmp(name, "short") == 0)
-        return take_chance(c, &s->cut) ? NULL : "a share from 0 to 1, or @ and a request's number";
-    if (strcmp(name, "burst") == 0)
-        return take_number(c, &s->burst_requests) && s->burst_requests > 0 && take_char(c, ':') &&
-                       take_share(c, &s->burst)
-                   ? NULL
-                   : "a number of requests and a share, such as 20:0.05";
-    if (strcmp(name, "noise") == 0)
-        return take_chance(c, &s->noise) ? NULL : "a share from 0 to 1, or @ and a request's number";
-    if (strcmp(name, "bad") == 0)
-        return take_share(c, &s->bad) ? NULL : "a share from 0 to 1";
-    if (strcmp(name, "flip") == 0)
-        return take_share(c, &s->flip) ? NULL : "a share from 0 to 1";
-    if (strcmp(name, "delay") == 0)
-        return take_time(c, &s->delay_ns) &&
-                       (take_at(c, &s->delay) || (take_char(c, ':') && take_share(c, &s->delay)))
-                   ? NULL
-                   : "a time and a share, such as 2ms:0.05, or a time and a request, such as 2ms@7";
-    if (strcmp(name, "stall") == 0)
-        return take_time(c, &s->stall_ns) && take_at(c, &s->stall)
-                   ? NULL
-                   : "a time and a request's number, such as 2s@1000";
-    return "one of seed, eio, burst, bad, short, flip, noise, delay, stall";
-}
-
-static int parse_item(struct schedule *s, const char *text, const char *item, const char *end,
-                      struct hr_error *err)
-{
-    char name[16];
-    const char *equals = memchr(item, '=', (size_t)(end - item));
-    size_t n = (size_t)((equals ? equals : end) - item);
-    struct cursor c = {equals ? equals + 1 : end, end};
-
-    snprintf(name, sizeof(name), "%.*s", (int)hr_min_u64(n, 15), item);
-    const char *expected = read_item(s, name, &c);
-    if (!expected && c.at == end)
-        return 0;
-    hr_fail(err, HR_E_CONFIG, "fault schedule: '%.*s' is not understood",
-            (int)hr_min_u64((uint64_t)(end - item), 100), item);
-    if (err)
-        err->offset = item - text;
-    hr_error_hint(err, "expected %s", expected ? expected : "',' after the value");
-    return HR_E_CONFIG;
-}
-
-static int parse_schedule(const char *text, struct schedule *s, struct hr_error *err)
-{
-    *s = (struct schedule){0};
-    if (!text || !*text) {
-        hr_fail(err, HR_E_CONFIG, "the reader 'fault' needs a schedule");
-        hr_error_hint(err, "for example seed=7,eio=0.01,delay=2ms:0.05,stall=2s@1000");
-        return HR_E_CONFIG;
-    }
-    for (const char *item = text;;) {
-        const char *end = item + strcspn(item, ",");
-        int ret = parse_item(s, text, item, end, err);
-        if (ret < 0 || *end == 0)
-            return ret;
-        item = end + 1;
-    }
-}
 
 /* ---- draws ---- */
 
@@ -236,7 +53,7 @@ static struct hr_rng rng_by_block(const struct fault *f, const struct slot *slot
     return rng;
 }
 
-static bool happens(const struct chance *chance, struct hr_rng rng, uint64_t number)
+static bool happens(const struct hr_fault_chance *chance, struct hr_rng rng, uint64_t number)
 {
     return chance->at ? number == chance->at
                       : chance->share > 0 && hr_rng_bernoulli(&rng, chance->share);
@@ -324,7 +141,7 @@ static void maybe_noise(struct fault *f, struct slot *slot)
 
 static void time_faults(struct fault *f, struct slot *slot)
 {
-    const struct schedule *s = &f->schedule;
+    const struct hr_fault_schedule *s = &f->schedule;
 
     if (happens(&s->delay, rng_by_number(f, slot, DRAW_DELAY), slot->number))
         slot->due_ns = hr_clock_ns() + s->delay_ns;
@@ -498,7 +315,7 @@ static int init(struct fault *f, const struct hr_reader_options *options, struct
     int ret = hr_io_options_check(options, &depth, &max_files, err);
 
     if (ret == 0)
-        ret = parse_schedule(options->fault, &f->schedule, err);
+        ret = hr_fault_schedule_parse(options->fault, &f->schedule, err);
     if (ret < 0)
         return ret;
     if (strcmp(inner, hr_fault_ops.name) == 0)
