@@ -145,6 +145,8 @@ static int decode_interlaced(spng_ctx *ctx, struct png_state *s, const struct hr
 
     if (ret < 0)
         return ret;
+    if (rows->id_bits && rows->id_bits < 8) /* libspng adds bits to what is there */
+        memset(s->pixels, 0, stride * r->picture_h);
     do {
         struct spng_row_info info;
         ret = spng_get_row_info(ctx, &info);

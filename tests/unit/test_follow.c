@@ -185,7 +185,8 @@ static void mirrored_pictures_exchange_left_and_right(void **state)
     struct hr_follow f = {.kind = HR_FOLLOW_KEYPOINTS, .from = {HR_DTYPE_I32, 0, false},
                           .to = {HR_DTYPE_I32, 0, false}, .columns = 2, .mirror_count = 3, .mirror = {0, 2, 1}};
     const int32_t in[8][2] = {{50, 10}, {51, 10}, {52, 10}, {53, 10}, {60, 20}, {61, 20}, {62, 20}, {63, 20}};
-    static const int32_t wanted[8][2] = {{80, 10}, {76, 10}, {78, 10}, {74, 10}, {60, 30}, {56, 30}, {58, 30}, {54, 30}};
+    static const int32_t wanted[8][2] = {{80, 10}, {76, 10}, {78, 10}, {74, 10},
+                                         {60, 30}, {56, 30}, {58, 30}, {54, 30}};
     int32_t got[8][2];
     uint8_t kept[8];
 
