@@ -41,6 +41,7 @@ static struct {
     /* Pairs of factors of the transform, in its outputs' order. */
     vec sum, difference, even[4], odd13[4], odd57[4], even02[4];
     vec round1, round2, shift11, shift16, quarter, two_rows, dc_index[GROUP];
+    vec exception, count_up, backwards; /* -128; 0 to 63; words 31 to 0 */
 } k;
 
 static void make_orders(void)
@@ -108,6 +109,11 @@ static void make_factors(void)
     k.shift16 = _mm512_set1_epi64(0x0000383000001810ll);
     k.quarter = _mm512_set1_epi16(1 << 14);
     k.two_rows = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    k.exception = _mm512_set1_epi8(-128);
+    for (int i = 0; i < 64; i++)
+        ((uint8_t *)&k.count_up)[i] = (uint8_t)i;
+    for (int i = 0; i < 32; i++)
+        ((uint16_t *)&k.backwards)[i] = (uint16_t)(31 - i);
     for (int g = 0; g < GROUP; g++)
         for (int i = 0; i < 32; i++)
             ((uint16_t *)&k.dc_index[g])[i] = (uint16_t)(GROUP * g + i / 8);
@@ -387,19 +393,6 @@ INLINE void store_flat(vec dc, uint8_t *out, size_t stride)
         _mm256_storeu_si256((__m256i *)out, pixels);
 }
 
-/* Overwrites the exceptions among a group's dequantized coefficients, in scan order. */
-NOINLINE void patch(struct tile *t, const vec values[GROUP], const struct table *table, const uint16_t words[64],
-                    vec *x)
-{
-    for (unsigned b = 0; b < GROUP; b++)
-        for (uint64_t m = _mm512_cmpeq_epi8_mask(values[b], _mm512_set1_epi8(-128)); m; m = _blsr_u64(m)) {
-            unsigned i = (unsigned)_tzcnt_u64(m), n = rj_natural_order[b & 1 ? 63 - i : i];
-            unsigned word = words[n] + 8 * b;
-            short v = (short)(next_exception(t) * (int)table->natural[n]);
-            x[word / 32] = _mm512_mask_set1_epi16(x[word / 32], 1u << word % 32, v);
-        }
-}
-
 /* Counts the exceptions before a block, where a box begins inside of a tile. */
 NOINLINE void skip_exceptions(struct tile *t, unsigned block)
 {
@@ -425,27 +418,95 @@ INLINE void gather_corner(const vec v[GROUP], const struct table *table, vec x[2
     x[1] = dequantize(_mm512_unpackhi_epi8(zero, p), table->corner[1]);
 }
 
-INLINE void gather_full(const vec v[GROUP], const struct table *table, vec x[8])
+/* Values in the transform's order: p[i] has pair i of rows of all four blocks. */
+INLINE void gather_pairs(const vec v[GROUP], vec p[4])
 {
-    const vec zero = _mm512_setzero_si512();
     const vec even = _mm512_load_si512(k.order_even), odd = _mm512_load_si512(k.order_odd);
     vec b0 = _mm512_permutexvar_epi8(even, v[0]), b1 = _mm512_permutexvar_epi8(odd, v[1]);
     vec b2 = _mm512_permutexvar_epi8(even, v[2]), b3 = _mm512_permutexvar_epi8(odd, v[3]);
     /* Lanes are pairs of rows, vectors are blocks; make it the other way round. */
     vec low01 = _mm512_shuffle_i64x2(b0, b1, 0x44), low23 = _mm512_shuffle_i64x2(b2, b3, 0x44);
     vec high01 = _mm512_shuffle_i64x2(b0, b1, 0xee), high23 = _mm512_shuffle_i64x2(b2, b3, 0xee);
-    vec p[4] = {_mm512_shuffle_i64x2(low01, low23, 0x88), _mm512_shuffle_i64x2(low01, low23, 0xdd),
-                _mm512_shuffle_i64x2(high01, high23, 0x88), _mm512_shuffle_i64x2(high01, high23, 0xdd)};
 
+    p[0] = _mm512_shuffle_i64x2(low01, low23, 0x88);
+    p[1] = _mm512_shuffle_i64x2(low01, low23, 0xdd);
+    p[2] = _mm512_shuffle_i64x2(high01, high23, 0x88);
+    p[3] = _mm512_shuffle_i64x2(high01, high23, 0xdd);
+}
+
+INLINE void gather_full(const vec v[GROUP], const struct table *table, vec x[8])
+{
+    const vec zero = _mm512_setzero_si512();
+    vec p[4];
+
+    gather_pairs(v, p);
     for (int i = 0; i < 4; i++) {
         x[2 * i] = dequantize(_mm512_unpacklo_epi8(zero, p[i]), table->full[2 * i]);
         x[2 * i + 1] = dequantize(_mm512_unpackhi_epi8(zero, p[i]), table->full[2 * i + 1]);
     }
 }
 
+/* Overwrites the exceptions among a group's dequantized coefficients one after the other. */
+NOINLINE void patch(struct tile *t, const vec values[GROUP], const struct table *table, vec x[8])
+{
+    for (unsigned b = 0; b < GROUP; b++)
+        for (uint64_t m = _mm512_cmpeq_epi8_mask(values[b], k.exception); m; m = _blsr_u64(m)) {
+            unsigned i = (unsigned)_tzcnt_u64(m), n = rj_natural_order[b & 1 ? 63 - i : i];
+            unsigned word = k.word_full[n] + 8 * b;
+            short v = (short)(next_exception(t) * (int)table->natural[n]);
+            x[word / 32] = _mm512_mask_set1_epi16(x[word / 32], 1u << word % 32, v);
+        }
+}
+
+/* The next exceptions, up to 32; they lie backwards before those taken. 0 where the tile has no more. */
+INLINE vec load_exceptions(const struct tile *t, unsigned count)
+{
+    uint32_t left = t->size / 2 > t->exception ? t->size / 2 - t->exception : 0;
+    __mmask32 valid = (__mmask32)(0xffffffff00000000ull >> (left < count ? left : count));
+    uintptr_t end = (uintptr_t)t->bytes + t->size - 2 * (uintptr_t)t->exception;
+
+    return _mm512_permutexvar_epi16(k.backwards, _mm512_maskz_loadu_epi16(valid, (const void *)(end - 64)));
+}
+
+/* gather_full() of a group with exceptions: values as low and high bytes, the exceptions' expanded into both. */
+NOINLINE void gather_wide(struct tile *t, const vec v[GROUP], const struct table *table, vec x[8])
+{
+    vec low[GROUP], high[GROUP], low_pairs[4], high_pairs[4];
+    __mmask64 at[GROUP];
+    unsigned count = 0;
+
+    for (int b = 0; b < GROUP; b++) {
+        at[b] = _mm512_cmpeq_epi8_mask(v[b], k.exception);
+        count += (unsigned)_mm_popcnt_u64(at[b]);
+    }
+    if (HR_UNLIKELY(count > 32)) {
+        gather_full(v, table, x);
+        patch(t, v, table, x);
+        return;
+    }
+    vec words = load_exceptions(t, count), index = k.count_up;
+    vec low_bytes = _mm512_castsi256_si512(_mm512_cvtepi16_epi8(words));
+    vec high_bytes = _mm512_castsi256_si512(_mm512_cvtepi16_epi8(_mm512_srli_epi16(words, 8)));
+    t->exception += count;
+    for (int b = 0; b < GROUP; b++) {
+        vec signs = _mm512_movm_epi8(_mm512_movepi8_mask(v[b]));
+        low[b] = _mm512_mask_expand_epi8(v[b], at[b], _mm512_permutexvar_epi8(index, low_bytes));
+        high[b] = _mm512_mask_expand_epi8(signs, at[b], _mm512_permutexvar_epi8(index, high_bytes));
+        index = _mm512_add_epi8(index, _mm512_set1_epi8((char)_mm_popcnt_u64(at[b])));
+    }
+    gather_pairs(low, low_pairs);
+    gather_pairs(high, high_pairs);
+    for (int i = 0; i < 4; i++) {
+        x[2 * i] = _mm512_mullo_epi16(_mm512_unpacklo_epi8(low_pairs[i], high_pairs[i]),
+                                      _mm512_srli_epi16(table->full[2 * i], 7));
+        x[2 * i + 1] = _mm512_mullo_epi16(_mm512_unpackhi_epi8(low_pairs[i], high_pairs[i]),
+                                          _mm512_srli_epi16(table->full[2 * i + 1], 7));
+    }
+}
+
 INLINE bool any_exception(const struct tile *t, const vec v[GROUP])
 {
-    const vec mark = _mm512_set1_epi8(-128);
+    const vec mark = k.exception;
 
     return HR_UNLIKELY(t->head & RJ_TILE_EXCEPTIONS) &&
            (_mm512_cmpeq_epi8_mask(v[0], mark) | _mm512_cmpeq_epi8_mask(v[1], mark) |
@@ -460,20 +521,24 @@ INLINE void do_busy_group(struct tile *t, unsigned group, const struct table *ta
     uint64_t even = m[0] | m[2], odd = m[1] | m[3];
     vec v[GROUP] = {expand(t, GROUP * group), expand(t, GROUP * group + 1), expand(t, GROUP * group + 2),
                     expand(t, GROUP * group + 3)};
-    vec x[8];
     const __mmask32 dc_words = 0x01010101;
+    bool exceptions = any_exception(t, v);
 
-    if (!(even & k.outside_even) && !(odd & k.outside_odd)) {
-        gather_corner(v, table, x);
-        if (any_exception(t, v))
-            patch(t, v, table, k.word_corner, x);
-        x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
-        inverse4(x, out, stride, feed);
+    if (!exceptions && !(even & k.outside_even) && !(odd & k.outside_odd)) {
+        vec corner[2];
+        gather_corner(v, table, corner);
+        corner[0] = _mm512_mask_mov_epi16(corner[0], dc_words, spread);
+        inverse4(corner, out, stride, feed);
         return;
     }
-    gather_full(v, table, x);
-    if (any_exception(t, v))
-        patch(t, v, table, k.word_full, x);
+    vec x[8];
+    if (exceptions) {
+        vec own[8]; /* x stays in registers */
+        gather_wide(t, v, table, own);
+        memcpy(x, own, sizeof(x));
+    } else {
+        gather_full(v, table, x);
+    }
     x[0] = _mm512_mask_mov_epi16(x[0], dc_words, spread);
     inverse8(x, out, stride, feed);
 }
