@@ -41,7 +41,7 @@ static void check_box(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, cons
 
 static struct hr_rjpeg_box random_box(struct hr_rng *rng, const struct picture *p)
 {
-    struct hr_rjpeg_box box;
+    struct hr_rjpeg_box box = {0};
 
     box.w = 1 + (uint32_t)hr_rng_below(rng, hr_rng_bernoulli(rng, 0.3) && p->width > 40 ? 40 : p->width);
     box.h = 1 + (uint32_t)hr_rng_below(rng, hr_rng_bernoulli(rng, 0.3) && p->height > 40 ? 40 : p->height);
