@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -204,6 +206,23 @@ int hr_fd_memfd(const char *name, uint64_t bytes, struct hr_error *err)
         return ret;
     }
     return fd;
+}
+
+/* Non-blocking is asked for with each read. Where the kernel cannot, what is left is the moment between
+ * the poll and the read. */
+void hr_fd_drain_event(int fd)
+{
+    uint64_t count;
+    struct iovec iov = {.iov_base = &count, .iov_len = sizeof(count)};
+
+    if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) >= 0 ||
+        (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL))
+        return;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, 0) == 1) {
+        ssize_t ignored = read(fd, &count, sizeof(count));
+        (void)ignored;
+    }
 }
 
 int hr_fd_send(int sock, const void *buf, size_t bytes, const int *fds, int fd_count,

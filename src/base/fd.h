@@ -36,6 +36,10 @@ int hr_fd_sync_dir(const char *path, struct hr_error *err) HR_MUST_CHECK;
  * error). Returns the fd or HR_E_*. */
 int hr_fd_memfd(const char *name, uint64_t bytes, struct hr_error *err) HR_MUST_CHECK;
 
+/* Empties an eventfd; never blocks, also when another process that holds the same open file made it
+ * blocking and emptied it first. */
+void hr_fd_drain_event(int fd);
+
 /* One SOCK_SEQPACKET message with up to 8 descriptors. send: 0 or HR_E_*, never SIGPIPE.
  * recv: bytes received (0 = peer closed) or HR_E_*; unused fds[] are set to -1; received ones are
  * the caller's. */

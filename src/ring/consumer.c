@@ -3,12 +3,9 @@
 #include "ring/consumer.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -133,23 +130,6 @@ void hr_consumer_look(struct hr_ring_consumer *consumer, uint64_t now_ns)
     else if (!consumer->starved_since_ns &&
              atomic_load_explicit(&consumer->page->consumer_waits, memory_order_relaxed))
         consumer->starved_since_ns = now_ns;
-}
-
-/* The trainer holds the same open file and could clear its O_NONBLOCK or empty it between a poll
- * and a read, so non-blocking is asked for with each read. */
-void hr_consumer_drain_wake(struct hr_ring_consumer *consumer)
-{
-    uint64_t count;
-    struct iovec iov = {.iov_base = &count, .iov_len = sizeof(count)};
-
-    if (preadv2(consumer->wake_fd, &iov, 1, -1, RWF_NOWAIT) >= 0 ||
-        (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL))
-        return;
-    struct pollfd p = {.fd = consumer->wake_fd, .events = POLLIN};
-    if (poll(&p, 1, 0) == 1) {
-        ssize_t ignored = read(consumer->wake_fd, &count, sizeof(count));
-        (void)ignored;
-    }
 }
 
 void hr_consumer_ask_wake(struct hr_ring_consumer *consumer, bool wanted)

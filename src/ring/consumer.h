@@ -36,8 +36,6 @@ bool hr_consumer_take_back(struct hr_ring_consumer *consumer, uint32_t slot);
 uint32_t hr_consumer_recall(struct hr_ring_consumer *consumer, uint32_t slots[HR_WIRE_MAX_SLOTS]);
 /* Keeps starved_since_ns. */
 void hr_consumer_look(struct hr_ring_consumer *consumer, uint64_t now_ns);
-/* Empties the wake eventfd; never blocks, whatever the trainer did to it. */
-void hr_consumer_drain_wake(struct hr_ring_consumer *consumer);
 void hr_consumer_ask_wake(struct hr_ring_consumer *consumer, bool wanted);
 /* Entries posted and not taken, at most what is leased. */
 uint32_t hr_consumer_ready(const struct hr_ring_consumer *consumer);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "ring/consumer.h"
 #include "ring/slab.h"
@@ -266,7 +267,7 @@ uint32_t hr_ring_collect(struct hr_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
     for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next)
-        hr_consumer_drain_wake(c);
+        hr_fd_drain_event(c->wake_fd);
     uint32_t freed = collect_locked(ring);
     pthread_mutex_unlock(&ring->lock);
     return freed;

@@ -110,13 +110,6 @@ static void receive(struct hr_server *s, struct hr_session *session, uint32_t in
         end_session(s, session);
 }
 
-static void drain_eventfd(int fd)
-{
-    uint64_t count;
-    ssize_t ignored = read(fd, &count, sizeof(count));
-    (void)ignored;
-}
-
 static void check_streams(struct hr_server *s)
 {
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++)
@@ -172,7 +165,7 @@ static void handle(struct hr_server *s, const struct epoll_event *event)
             accept_all(s);
         break;
     case EVENT_NOTIFY:
-        drain_eventfd(s->notify_fd);
+        hr_fd_drain_event(s->notify_fd);
         check_streams(s);
         break;
     case EVENT_SESSION:
@@ -181,7 +174,7 @@ static void handle(struct hr_server *s, const struct epoll_event *event)
         break;
     case EVENT_WAKE:
         if (s->sessions[index].wake_fd >= 0) {
-            drain_eventfd(s->sessions[index].wake_fd);
+            hr_fd_drain_event(s->sessions[index].wake_fd);
             hr_engine_wake(s->host.engine);
         }
         break;

@@ -291,6 +291,26 @@ def test_the_wake_descriptor_at_its_limit(honest):
     peer.close()
 
 
+def test_a_wake_descriptor_that_blocks_and_is_emptied_by_the_peer(honest):
+    """The peer holds the same open file: it can make it block, and take what the sidecar was about to read."""
+    peer = Peer(honest).send(hello())
+    assert peer.answer()[0] == WELCOME
+    wake = peer.fds[2]
+    os.set_blocking(wake, True)
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        for _ in range(200):
+            os.write(wake, struct.pack("<Q", 1))
+            os.set_blocking(wake, False)
+            try:
+                os.read(wake, 8)
+            except BlockingIOError:
+                pass
+            os.set_blocking(wake, True)
+        assert peer.send(head(STATS_ASK)).answer()[0] == STATS
+    peer.close()
+
+
 def test_who_comes_after_a_hostile_peer_gets_the_right_batches(world):
     sidecar, _ = world
     keys = feed.small(fields={"image": {"ops": [{"random_resized_crop": 48}]}, "label": None})

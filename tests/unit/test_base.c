@@ -1,4 +1,5 @@
 /* base: errors, hashes, random numbers, buffers, arguments, descriptors. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -201,6 +203,23 @@ static void descriptors_travel_over_a_socket(void **state)
     assert_int_equal(hr_fd_send(pair[1], "x", 1, NULL, 0, &err), HR_E_DISCONNECTED);
 }
 
+static void an_event_that_another_emptied_is_not_waited_for(void **state)
+{
+    uint64_t count = 3;
+    int fd = eventfd(0, EFD_CLOEXEC);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, &count, sizeof(count)), sizeof(count));
+    alarm(5);
+    hr_fd_drain_event(fd);
+    hr_fd_drain_event(fd);
+    alarm(0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 0), 0);
+    close(fd);
+}
+
 static void memory_file_is_sealed(void **state)
 {
     struct hr_error err;
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(json_is_valid_whatever_the_bytes),
         cmocka_unit_test(arguments_are_checked_against_their_table),
         cmocka_unit_test(descriptors_travel_over_a_socket),
+        cmocka_unit_test(an_event_that_another_emptied_is_not_waited_for),
         cmocka_unit_test(memory_file_is_sealed),
         cmocka_unit_test(quota_follows_the_cgroup),
         cmocka_unit_test(arrays_double_and_say_when_they_cannot),
