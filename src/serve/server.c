@@ -18,7 +18,7 @@
 #include "serve/replicas.h"
 #include "serve/session.h"
 
-enum { EVENTS_MAX = 64, HELLO_TIMEOUT_MS = 5000 };
+enum { EVENTS_MAX = 64, HELLO_TIMEOUT_MS = 5000, LISTEN_PAUSE_MS = 1000 };
 
 /* What an epoll event belongs to: kind in the high half, session index in the low one. */
 enum event_kind { EVENT_LISTEN = 1, EVENT_NOTIFY, EVENT_SESSION, EVENT_WAKE, EVENT_LEASH };
@@ -34,6 +34,7 @@ struct hr_server {
     int session_count;         /* in use, not dense */
     bool had_private;
     uint64_t watch_ns, watch_at_ns; /* for slow replicas; 0 = there are none */
+    uint64_t listen_again_ns;  /* nobody can be taken until then; 0 = somebody can */
 };
 
 static int watch(struct hr_server *s, int fd, enum event_kind kind, uint32_t index,
@@ -46,17 +47,24 @@ static int watch(struct hr_server *s, int fd, enum event_kind kind, uint32_t ind
     return 0;
 }
 
-static struct hr_session *add_session(struct hr_server *s, int fd)
+/* Takes the socket. NULL, with the error set, when there is no room; the trainer was told. */
+static struct hr_session *add_session(struct hr_server *s, int fd, struct hr_error *err)
 {
     struct ucred peer = {0};
     socklen_t peer_bytes = sizeof(peer);
     uint32_t i = 0;
-    struct hr_error err;
+    int ret = 0;
 
     while (i < HR_MAX_SESSIONS && s->sessions[i].fd >= 0)
         i++;
-    if (i == HR_MAX_SESSIONS || watch(s, fd, EVENT_SESSION, i, &err) < 0) {
-        hr_log(HR_LOG_WARN, "a trainer is turned away: %d are attached already", s->session_count);
+    if (i == HR_MAX_SESSIONS) {
+        ret = hr_fail(err, HR_E_LIMIT, "this sidecar has %d trainers already", HR_MAX_SESSIONS);
+        hr_error_hint(err, "start another one for the others, with a socket of its own");
+    }
+    if (ret == 0)
+        ret = watch(s, fd, EVENT_SESSION, i, err);
+    if (ret < 0) {
+        hr_session_send_error(fd, err);
         close(fd);
         return NULL;
     }
@@ -81,18 +89,36 @@ static void end_session(struct hr_server *s, struct hr_session *session)
     s->session_count--;
 }
 
+static void hear_connections(struct hr_server *s, bool wanted)
+{
+    struct epoll_event event = {.events = wanted ? EPOLLIN : 0,
+                                .data.u64 = (uint64_t)EVENT_LISTEN << 32};
+
+    s->listen_again_ns = wanted ? 0 : hr_clock_ns() + LISTEN_PAUSE_MS * HR_NS_PER_MS;
+    if (s->listen_fd >= 0)
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, s->listen_fd, &event);
+}
+
 static void accept_all(struct hr_server *s)
 {
+    struct hr_error err;
+
     for (;;) {
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && errno == EINTR)
+        if (fd >= 0) {
+            if (!add_session(s, fd, &err))
+                hr_log_error(HR_LOG_WARN, "a trainer is turned away", &err);
             continue;
-        if (fd < 0) {
-            if (errno != EAGAIN && errno != ECONNABORTED)
-                hr_log(HR_LOG_WARN, "cannot accept a trainer: %s", strerror(errno));
-            return;
         }
-        add_session(s, fd);
+        if (errno == EINTR || errno == ECONNABORTED)
+            continue;
+        if (errno == EAGAIN)
+            return;
+        /* Out of descriptors, mostly: who waits in the backlog would wake us again at once. */
+        hr_log(HR_LOG_WARN, "cannot accept a trainer: %s; it is tried again in a second%s",
+               strerror(errno), errno == EMFILE ? " (raise 'ulimit -n')" : "");
+        hear_connections(s, false);
+        return;
     }
 }
 
@@ -207,9 +233,11 @@ static int next_timeout(struct hr_server *s, uint64_t now)
             due = hr_min_u64(due, s->sessions[i].hello_deadline_ns);
     if (s->watch_ns)
         due = hr_min_u64(due, s->watch_at_ns);
+    if (s->listen_again_ns)
+        due = hr_min_u64(due, s->listen_again_ns);
     if (due == UINT64_MAX)
         return -1;
-    return due <= now ? 0 : (int)((due - now) / HR_NS_PER_MS + 1);
+    return due <= now ? 0 : (int)hr_min_u64((due - now) / HR_NS_PER_MS + 1, 1000000);
 }
 
 static void detach_slow(struct hr_server *s, uint64_t now)
@@ -259,6 +287,8 @@ int hr_server_run(struct hr_server *s, struct hr_error *err)
             return hr_fail_errno(err, errno, "cannot wait for trainers");
         for (int i = 0; i < n; i++)
             handle(s, &events[i]);
+        if (s->listen_again_ns && s->listen_again_ns <= hr_clock_ns())
+            hear_connections(s, true);
         drop_silent(s, hr_clock_ns());
         detach_slow(s, hr_clock_ns());
     }
@@ -267,7 +297,7 @@ int hr_server_run(struct hr_server *s, struct hr_error *err)
 
 static int add_private(struct hr_server *s, struct hr_error *err)
 {
-    struct hr_session *session = add_session(s, s->options.private_fd);
+    struct hr_session *session = add_session(s, s->options.private_fd, err);
 
     if (!session)
         return hr_fail(err, HR_E_USAGE, "descriptor %d is no socket", s->options.private_fd);

@@ -216,6 +216,11 @@ def fds(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+def cpu_seconds(pid):
+    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def threads(pid):
     return status(pid, "Threads")
 

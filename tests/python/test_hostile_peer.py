@@ -3,6 +3,7 @@ import array
 import mmap
 import os
 import random
+import resource
 import socket
 import struct
 import sys
@@ -208,16 +209,31 @@ def test_one_who_connects_and_says_nothing(honest):
 
 def test_more_connections_than_are_taken(honest):
     peers = []
-    for _ in range(300):
+    while len(peers) < 300:
         try:
-            peer = Peer(honest)
-        except OSError:
-            break
-        peer.sock.setblocking(False)
-        peers.append(peer)
+            peers.append(Peer(honest))
+        except BlockingIOError:  # the backlog is full
+            time.sleep(0.002)
     assert honest.alive()
+    kind, message = peers[-1].answer()  # the one after the most is told
+    assert kind == ERROR and b"256 trainers already" in message and b"another one" in message
     for peer in peers:
         peer.close()
+
+
+def test_a_sidecar_without_descriptors_waits_for_some_without_spinning(honest):
+    engine = honest.engine
+    old = resource.prlimit(engine, resource.RLIMIT_NOFILE)
+    resource.prlimit(engine, resource.RLIMIT_NOFILE, (3, old[1]))
+    try:
+        before, peer = feed.cpu_seconds(engine), Peer(honest).send(hello())
+        time.sleep(1)
+        assert feed.cpu_seconds(engine) - before < 0.3
+        assert honest.log.read_text().count("cannot accept a trainer") <= 2
+    finally:
+        resource.prlimit(engine, resource.RLIMIT_NOFILE, old)
+    assert peer.answer()[0] == WELCOME
+    peer.close()
 
 
 def test_one_who_asks_and_never_reads(honest):
