@@ -23,6 +23,7 @@ enum hr_decoder_ability {
     HR_DECODER_REGION = 1 << 0, /* decodes a box for less than the whole */
     HR_DECODER_SCALED = 1 << 1, /* decodes at 1/2, 1/4, 1/8 for less */
     HR_DECODER_IDS = 1 << 2,    /* gives samples as they are stored, where they are one byte or less a pixel */
+    HR_DECODER_PLANES = 1 << 3, /* gives rows of RGB as planes, too */
 };
 
 /* One picture's box to decode. Rows of the box come out from top to bottom through push. */
@@ -40,6 +41,8 @@ struct hr_image_request {
                             HR_E_FORMAT where a pixel is more than that */
     /* row: w * channels bytes, readable 64 past the end. False = no more rows are needed. */
     bool (*push)(void *user, const uint8_t *row);
+    /* Not NULL, with HR_DECODER_PLANES: instead of push, rows of red, green and blue of w bytes each. */
+    bool (*push_planes)(void *user, const uint8_t *const rows[3]);
     void *user;
 };
 

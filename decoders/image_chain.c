@@ -274,6 +274,11 @@ static bool push(void *user, const uint8_t *row)
     return hr_picture_push(user, row);
 }
 
+static bool push_planes(void *user, const uint8_t *const rows[3])
+{
+    return hr_picture_push_planes(user, rows);
+}
+
 /* ---- colour profiles ---- */
 
 /* Rows on their way through a transform. */
@@ -334,6 +339,7 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
     if (ret < 0)
         return ret;
     target.dst = dst[0];
+    target.planes_in = choice.abilities & HR_DECODER_PLANES && !chain->managed;
     bool scaled = plan->image.scaled && choice.abilities & HR_DECODER_SCALED;
     uint32_t shrink = scaled ? hr_image_shrink(&plan->image, plan->facts.width, plan->facts.height) : 1;
     ret = hr_picture_begin(context->picture, &chain->ops, &plan->image, &target,
@@ -346,6 +352,8 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         .shrink = shrink, .x = region.x, .y = region.y, .w = region.w, .h = region.h,
         .channels = target.channels, .push = push, .user = context->picture,
     };
+    if (hr_picture_takes_planes(context->picture))
+        request.push_planes = push_planes;
     struct hr_repacked_view view;
     if (plan->seek) {
         hr_repacked_view_parts(plan, value, value_bytes, &view);

@@ -58,6 +58,14 @@ static void push_row(void *user, const uint8_t *row)
         rows->more = rows->request->push(rows->request->user, row);
 }
 
+static void push_planes(void *user, const uint8_t *const planes[3])
+{
+    struct rows *rows = user;
+
+    if (rows->more)
+        rows->more = rows->request->push_planes(rows->request->user, planes);
+}
+
 static void push_row_as_gray(void *user, const uint8_t *row)
 {
     struct rows *rows = user;
@@ -76,6 +84,8 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
     struct hr_rjpeg_sink sink = {.row = push_row, .user = &rows, .channels = q->channels};
     struct hr_rjpeg_info info;
 
+    if (q->push_planes)
+        sink.planes = push_planes;
     int ret = hr_rjpeg_info(view.head, view.head_bytes, &info, err);
     if (ret < 0)
         return ret;

@@ -263,7 +263,8 @@ static void narrow_unresized(struct geometry *g)
     g->window.x = g->window.y = 0;
 }
 
-static int begin_resample(struct hr_image_sink *s, struct rect inner)
+/* box_inside: of the picture, so that no rows are made up here. */
+static int begin_resample(struct hr_image_sink *s, struct rect inner, bool box_inside)
 {
     const struct hr_image_target *t = &s->target;
     const struct geometry *g = &s->g;
@@ -293,6 +294,7 @@ static int begin_resample(struct hr_image_sink *s, struct rect inner)
         job.flip_v = g->flip_v;
         memcpy(job.scale, t->scale, sizeof(job.scale));
         memcpy(job.bias, t->bias, sizeof(job.bias));
+        job.planes = t->planes_in && box_inside;
         job.dst = element(t, inner.x, inner.y, 0);
         job.dst_row_stride = t->row_stride;
         job.dst_plane_stride = t->plane_stride;
@@ -453,10 +455,10 @@ static int begin(struct hr_image_sink *s, uint32_t picture_w, uint32_t picture_h
     } else {
         narrow_unresized(&s->g);
     }
-    int ret = begin_resample(s, inner);
+    int64_t shrunk_w = (picture_w + shrink - 1) / shrink, shrunk_h = (picture_h + shrink - 1) / shrink;
+    int ret = begin_resample(s, inner, inside(&s->g.box, shrunk_w, shrunk_h));
     if (ret == 0)
-        ret = find_region(s, (picture_w + shrink - 1) / shrink, (picture_h + shrink - 1) / shrink,
-                          region);
+        ret = find_region(s, shrunk_w, shrunk_h, region);
     if (ret == 0 && s->transposed)
         ret = begin_turn(s, inner);
     return ret;
@@ -489,6 +491,16 @@ int hr_image_sink_begin(struct hr_image_sink *sink, const struct hr_image_plan *
     return 0;
 }
 
+/* A row has been pushed. */
+static bool advance(struct hr_image_sink *s)
+{
+    s->next_row++;
+    if (s->next_row < s->inside_end)
+        return true;
+    finish(s);
+    return false;
+}
+
 bool hr_image_sink_push(struct hr_image_sink *s, const uint8_t *row)
 {
     uint32_t channels = s->target.channels;
@@ -502,11 +514,22 @@ bool hr_image_sink_push(struct hr_image_sink *s, const uint8_t *row)
         row -= (size_t)s->first_col * channels; /* never read before first_col */
     }
     hr_resample_push(s->resample, row);
-    s->next_row++;
-    if (s->next_row < s->inside_end)
-        return true;
-    finish(s);
-    return false;
+    return advance(s);
+}
+
+bool hr_image_sink_takes_planes(const struct hr_image_sink *s)
+{
+    return !s->idle && hr_resample_takes_planes(s->resample);
+}
+
+bool hr_image_sink_push_planes(struct hr_image_sink *s, const uint8_t *const rows[3])
+{
+    if (s->next_row >= s->end_row)
+        return false;
+    /* Never read before first_col. */
+    const uint8_t *const from[3] = {rows[0] - s->first_col, rows[1] - s->first_col, rows[2] - s->first_col};
+    hr_resample_push_planes(s->resample, from);
+    return advance(s);
 }
 
 bool hr_image_sink_end(struct hr_image_sink *s)

@@ -19,6 +19,7 @@ struct hr_image_target {
     uint32_t channels;   /* 1 or 3, of the pushed rows too */
     float scale[4], bias[4];
     uint64_t row_stride, plane_stride; /* in elements; 0 = packed */
+    bool planes_in;      /* rows can come as planes, where hr_image_sink_takes_planes() says so */
 };
 
 struct hr_image_region {
@@ -45,6 +46,9 @@ int hr_image_sink_begin(struct hr_image_sink *sink, const struct hr_image_plan *
                         struct hr_error *err) HR_MUST_CHECK;
 /* row: region.w * channels bytes, readable 64 past the end. False when no more is needed. */
 bool hr_image_sink_push(struct hr_image_sink *sink, const uint8_t *row);
+/* After begin: rows are to be pushed as red, green and blue, region.w bytes each, and only so. */
+bool hr_image_sink_takes_planes(const struct hr_image_sink *sink);
+bool hr_image_sink_push_planes(struct hr_image_sink *sink, const uint8_t *const rows[3]);
 bool hr_image_sink_end(struct hr_image_sink *sink);
 
 #endif

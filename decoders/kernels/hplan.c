@@ -248,11 +248,13 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
     for (int layout = HR_HLAYOUT_PAIR64; layout <= HR_HLAYOUT_LANE16; layout++)
         if (kernels->hresize[layout] && lanes_fit(&store->plan, axis, flip, &lane_shapes[layout])) {
             store->resize = kernels->hresize[layout];
+            store->lanes = true;
             store->plan.one_window = layout == HR_HLAYOUT_LANE16 && store->plan.taps == 4 &&
                                      taps_fit(&store->plan, axis, flip, &lane_shapes[layout]);
             return build_lanes(store, axis, flip, &lane_shapes[layout]);
         }
     bool pixel = kernels->hresize[HR_HLAYOUT_PIXEL];
+    store->lanes = false;
     store->resize = kernels->hresize[pixel ? HR_HLAYOUT_PIXEL : HR_HLAYOUT_PAIRS];
     set_taps(store, axis, channels == 1 ? 8 : pixel ? 4 : 2);
     return build_pixels(store, axis, flip, pixel || channels == 1 ? 1 : 4);

@@ -10,12 +10,15 @@
 #include "decoders/kernels/hplan.h"
 #include "decoders/kernels/kernels.h"
 
-enum { ROW_SLACK = 64, MAX_SIDE = 1 << 24 };
+enum { ROW_SLACK = 64, MAX_SIDE = 1 << 24, PLANE_STEP = 32 /* elements that kernels write at once, at most */ };
 
 struct hr_resample {
     const struct hr_kernels *kernels;
     struct hr_resample_job job;
-    struct hr_store store;
+    /* A row is one of interleaved pixels, or three of one channel, through the same kernels. */
+    uint32_t planes, plane_channels; /* 1 of job.channels; 3 of 1 */
+    size_t pitch;                    /* elements from one plane to the next in rows of the ring and the line */
+    struct hr_store store[3];        /* of each plane */
     hr_store_fn *convert; /* NULL: bytes go straight to dst */
     size_t dtype_bytes;
 
@@ -83,11 +86,10 @@ static uint32_t power_of_two(uint32_t at_least)
     return p;
 }
 
-/* Scratch rows for out_w pixels and a vertical filter of so many taps. */
-static int make_rows(struct hr_resample *resample, uint32_t out_w, uint32_t channels, uint32_t taps)
+/* Scratch rows of so many elements for a vertical filter of so many taps. */
+static int make_rows(struct hr_resample *resample, uint64_t elements, uint32_t taps)
 {
     uint32_t ring_rows = power_of_two(taps);
-    uint64_t elements = (uint64_t)out_w * channels;
     uint64_t stride = hr_align_up(elements, 64) + HR_RING_PAD, ring_bytes;
 
     if (!hr_mul_u64(stride * sizeof(int16_t), ring_rows, &ring_bytes) || ring_bytes > SIZE_MAX / 2)
@@ -114,7 +116,7 @@ int hr_resample_reserve(struct hr_resample *resample, uint32_t max_in_w, uint32_
     if (!rc)
         rc = hr_hplan_reserve(&resample->horizontal, max_in_w, max_out_w);
     if (!rc)
-        rc = make_rows(resample, max_out_w, 3,
+        rc = make_rows(resample, 3 * hr_align_up(max_out_w, PLANE_STEP),
                        hr_axis_max_taps(max_in_h, max_out_h, HR_FILTER_LANCZOS3));
     return rc;
 }
@@ -142,19 +144,33 @@ static void make_table(struct hr_resample *resample, enum hr_store_type type)
 
     memset(&key, 0, sizeof(key));
     key.convert = resample->convert;
-    memcpy(key.scale, resample->store.scale, sizeof(key.scale));
-    memcpy(key.bias, resample->store.bias, sizeof(key.bias));
-    resample->store.table = resample->table;
+    memcpy(key.scale, resample->store[0].scale, sizeof(key.scale));
+    memcpy(key.bias, resample->store[0].bias, sizeof(key.bias));
+    resample->store[0].table = resample->table;
     if (memcmp(&resample->table_key, &key, sizeof(key)) == 0)
         return;
-    resample->kernels->fill_table(&resample->store, type, resample->table);
+    resample->kernels->fill_table(&resample->store[0], type, resample->table);
     resample->table_key = key;
+}
+
+/* For rows of so many channels, the first of which is channel c of the job. */
+static void fill_store(struct hr_resample *resample, struct hr_store *store, uint32_t channels, uint32_t first)
+{
+    const struct hr_resample_job *job = &resample->job;
+
+    *store = (struct hr_store){.channels = channels, .plane_stride = job->dst_plane_stride};
+    memcpy(store->scale, job->scale + first, channels * sizeof(*store->scale));
+    memcpy(store->bias, job->bias + first, channels * sizeof(*store->bias));
+    for (uint32_t i = 0, c = 0; i < HR_PACKED_PERIOD; i++, c = c + 1 == channels ? 0 : c + 1) {
+        store->packed_scale[i] = store->scale[c];
+        store->packed_bias[i] = store->bias[c];
+    }
 }
 
 static int choose_store(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
-    bool planar = job->planar && job->channels == 3;
+    bool planar = job->planar && job->channels == 3 && resample->planes == 1;
     enum hr_store_type type;
 
     switch (job->dtype) {
@@ -165,42 +181,50 @@ static int choose_store(struct hr_resample *resample)
     default: return HR_E_UNSUPPORTED;
     }
     resample->dtype_bytes = hr_dtype_bytes(job->dtype);
-    resample->store = (struct hr_store){.channels = job->channels,
-                                        .plane_stride = job->dst_plane_stride};
-    memcpy(resample->store.scale, job->scale, sizeof(resample->store.scale));
-    memcpy(resample->store.bias, job->bias, sizeof(resample->store.bias));
-    for (uint32_t i = 0, c = 0; i < HR_PACKED_PERIOD; i++, c = c + 1 == job->channels ? 0 : c + 1) {
-        resample->store.packed_scale[i] = job->scale[c];
-        resample->store.packed_bias[i] = job->bias[c];
-    }
+    for (uint32_t p = 0; p < resample->planes; p++)
+        fill_store(resample, &resample->store[p], resample->plane_channels, p);
     resample->convert = planar ? resample->kernels->planar[type] : resample->kernels->packed[type];
     if (resample->kernels->fill_table && type != HR_STORE_U8)
         make_table(resample, type);
     return 0;
 }
 
+/* Rows of so many channels, as many as make up the job's. */
+static int plan_horizontal(struct hr_resample *resample, uint32_t channels)
+{
+    const struct hr_axis *axis = &resample->columns;
+    bool flip = resample->job.flip_h;
+
+    resample->planes = resample->job.channels / channels;
+    resample->plane_channels = channels;
+    if (memcmp(&resample->planned_key, &axis->key, sizeof(axis->key)) == 0 &&
+        resample->planned_channels == channels && resample->planned_flip == flip)
+        return 0;
+    resample->planned_channels = 0;
+    int rc = hr_hplan_build(&resample->horizontal, resample->kernels, axis, channels, flip);
+    if (rc)
+        return rc;
+    resample->planned_key = axis->key;
+    resample->planned_channels = channels;
+    resample->planned_flip = flip;
+    return 0;
+}
+
 static int plan_columns(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
-    struct hr_axis *axis = &resample->columns;
     struct hr_axis_key key = {job->in_w, job->full_out_w, job->out_x, job->out_w, job->filter, 0};
+    bool planes = job->planes && job->planar && job->channels == 3 && !resample->kernels->fill_table;
 
-    int rc = hr_axis_compute(axis, &key, resample->kernels->axis);
+    int rc = hr_axis_compute(&resample->columns, &key, resample->kernels->axis);
+    if (rc == 0)
+        rc = plan_horizontal(resample, planes ? 1 : job->channels);
+    if (rc == 0 && planes && !resample->horizontal.lanes)
+        rc = plan_horizontal(resample, job->channels);
     if (rc)
         return rc;
-    if (memcmp(&resample->planned_key, &key, sizeof(key)) != 0 ||
-        resample->planned_channels != job->channels || resample->planned_flip != job->flip_h) {
-        resample->planned_channels = 0;
-        rc = hr_hplan_build(&resample->horizontal, resample->kernels, axis, job->channels,
-                            job->flip_h);
-        if (rc)
-            return rc;
-        resample->planned_key = key;
-        resample->planned_channels = job->channels;
-        resample->planned_flip = job->flip_h;
-    }
     return hr_block_grow(&resample->padded,
-                         (size_t)resample->horizontal.pad_pixels * job->channels + ROW_SLACK);
+                         (size_t)resample->horizontal.pad_pixels * resample->plane_channels + ROW_SLACK);
 }
 
 static int plan_rows(struct hr_resample *resample)
@@ -213,7 +237,8 @@ static int plan_rows(struct hr_resample *resample)
     if (rc)
         return rc;
     resample->horizontal.plan.ring_shift = axis->narrow ? HR_NARROW_SHIFT : 0;
-    return make_rows(resample, job->out_w, job->channels, axis->taps);
+    resample->pitch = hr_align_up((size_t)job->out_w * resample->plane_channels, PLANE_STEP);
+    return make_rows(resample, resample->planes * resample->pitch, axis->taps);
 }
 
 int hr_resample_begin(struct hr_resample *resample, const struct hr_resample_job *job)
@@ -228,9 +253,9 @@ int hr_resample_begin(struct hr_resample *resample, const struct hr_resample_job
     }
     int rc = check_job(own);
     if (!rc)
-        rc = choose_store(resample);
-    if (!rc)
         rc = plan_columns(resample);
+    if (!rc)
+        rc = choose_store(resample);
     if (!rc)
         rc = plan_rows(resample);
     if (rc)
@@ -277,6 +302,8 @@ static void combine(struct hr_resample *resample, uint32_t i, uint8_t *dst)
     uint32_t taps = axis->count[i];
     size_t elements = (size_t)resample->job.out_w * resample->job.channels;
 
+    if (resample->planes > 1)
+        elements = resample->planes * resample->pitch;
     for (uint32_t t = 0; t < taps; t++)
         rows[t] = ring_row(resample, axis->start[i] + t);
     rows[taps] = rows[0]; /* for kernels that take two at a time: the coefficient is 0 */
@@ -316,6 +343,13 @@ static void prefetch_dst(const struct hr_resample *resample)
         prefetch_for_write(dst_row(resample, resample->next_out) + p * job->dst_plane_stride * item, elements * item);
 }
 
+static void convert_plane(const struct hr_resample *resample, uint32_t p, const uint8_t *line, uint8_t *dst)
+{
+    const struct hr_resample_job *job = &resample->job;
+
+    resample->convert(&resample->store[p], line, dst + p * job->dst_plane_stride * resample->dtype_bytes, job->out_w);
+}
+
 static void emit(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
@@ -328,13 +362,14 @@ static void emit(struct hr_resample *resample)
         return;
     }
     combine(resample, i, resample->line.ptr);
-    resample->convert(&resample->store, resample->line.ptr, dst, job->out_w);
+    for (uint32_t p = 0; p < resample->planes; p++)
+        convert_plane(resample, p, (const uint8_t *)resample->line.ptr + p * resample->pitch, dst);
 }
 
 static void resize_row(struct hr_resample *resample, const uint8_t *row, int16_t *dst)
 {
     const struct hr_axis *axis = &resample->columns;
-    size_t channels = resample->job.channels;
+    size_t channels = resample->plane_channels;
 
     if (resample->horizontal.pad_pixels) {
         size_t offset = axis->first * channels;
@@ -344,7 +379,15 @@ static void resize_row(struct hr_resample *resample, const uint8_t *row, int16_t
     resample->horizontal.resize(&resample->horizontal.plan, row, dst);
 }
 
-void hr_resample_push(struct hr_resample *resample, const uint8_t *row)
+static void pass_through(struct hr_resample *resample, const uint8_t *const rows[])
+{
+    uint8_t *dst = dst_row(resample, resample->next_out++);
+
+    for (uint32_t p = 0; p < resample->planes; p++)
+        convert_plane(resample, p, rows[p] + (size_t)resample->job.out_x * resample->plane_channels, dst);
+}
+
+static void push(struct hr_resample *resample, const uint8_t *const rows[])
 {
     const struct hr_axis *axis = &resample->rows;
     uint32_t y = resample->pushed++;
@@ -352,14 +395,31 @@ void hr_resample_push(struct hr_resample *resample, const uint8_t *row)
     if (hr_resample_done(resample) || y < axis->start[resample->next_out])
         return;
     if (resample->through) {
-        resample->convert(&resample->store, row + (size_t)resample->job.out_x * resample->job.channels,
-                          dst_row(resample, resample->next_out++), resample->job.out_w);
+        pass_through(resample, rows);
         return;
     }
-    resize_row(resample, row, ring_row(resample, y));
+    for (uint32_t p = 0; p < resample->planes; p++)
+        resize_row(resample, rows[p], ring_row(resample, y) + p * resample->pitch);
     while (!hr_resample_done(resample) &&
            axis->start[resample->next_out] + axis->count[resample->next_out] <= y + 1)
         emit(resample);
+}
+
+void hr_resample_push(struct hr_resample *resample, const uint8_t *row)
+{
+    HR_ASSERT(resample->planes == 1);
+    push(resample, &row);
+}
+
+bool hr_resample_takes_planes(const struct hr_resample *resample)
+{
+    return resample->planes == 3;
+}
+
+void hr_resample_push_planes(struct hr_resample *resample, const uint8_t *const rows[3])
+{
+    HR_ASSERT(resample->planes == 3);
+    push(resample, rows);
 }
 
 bool hr_resample_done(const struct hr_resample *resample)

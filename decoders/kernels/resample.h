@@ -32,6 +32,7 @@ struct hr_resample_job {
      * full_out_w == 0: no window, the resize is to out_w x out_h. The window is inside. */
     uint32_t full_out_w, full_out_h, out_x, out_y;
     uint32_t channels;     /* 1 or 3, interleaved u8, both in and out */
+    bool planes;           /* rows can come as three planes instead: see hr_resample_takes_planes */
     enum hr_filter filter;
     bool flip_h, flip_v;
     enum hr_dtype dtype;   /* U8, F16, BF16, F32 */
@@ -61,6 +62,11 @@ void hr_resample_cols_needed(const struct hr_resample *resample, uint32_t *first
 /* Pushes the next row, in_w * channels bytes, readable 64 bytes past its last needed column. Rows
  * after the last needed one are ignored. */
 void hr_resample_push(struct hr_resample *resample, const uint8_t *row);
+/* After begin: whether rows are to be pushed as planes, red, green and blue, and only so. That is what job.planes
+ * asks for, where it is faster: planar output of three channels by wide kernels. */
+bool hr_resample_takes_planes(const struct hr_resample *resample);
+/* Rows as for push, each addressed from column 0. */
+void hr_resample_push_planes(struct hr_resample *resample, const uint8_t *const rows[3]);
 bool hr_resample_done(const struct hr_resample *resample); /* every output row is written */
 
 #endif

@@ -97,6 +97,16 @@ bool hr_picture_push(struct hr_picture *p, const uint8_t *row)
     return hr_image_sink_push(p->sink, row);
 }
 
+bool hr_picture_takes_planes(const struct hr_picture *p)
+{
+    return hr_image_sink_takes_planes(p->sink);
+}
+
+bool hr_picture_push_planes(struct hr_picture *p, const uint8_t *const rows[3])
+{
+    return hr_image_sink_push_planes(p->sink, rows);
+}
+
 /* The canvas through a view into dst. */
 static int pass(struct hr_picture *p, const struct hr_image_plan *plan,
                 const struct hr_image_target *target, struct hr_error *err)

@@ -22,6 +22,9 @@ int hr_picture_begin(struct hr_picture *picture, const struct hr_op_chain *ops,
                      uint32_t picture_w, uint32_t picture_h, uint32_t shrink,
                      struct hr_image_region *region, struct hr_error *err) HR_MUST_CHECK;
 bool hr_picture_push(struct hr_picture *picture, const uint8_t *row);
+/* As hr_image_sink_takes_planes. */
+bool hr_picture_takes_planes(const struct hr_picture *picture);
+bool hr_picture_push_planes(struct hr_picture *picture, const uint8_t *const rows[3]);
 /* 0, 1 when rows are missing, or HR_E_NOMEM. */
 int hr_picture_end(struct hr_picture *picture, struct hr_error *err) HR_MUST_CHECK;
 

@@ -80,7 +80,7 @@ int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
     stride += stride % 1024 ? 0 : 64; /* rows must not share cache sets */
     size_t row = hr_align_up(max_width + 64, 64) + 2 * RJ_GUARD;
     size_t job_count = (max_width / (8 * RJ_TILE_BLOCKS) + 3) * STRIP_BLOCK_ROWS;
-    size_t planes = stride * PLANE_ROWS + 4 * RJ_GUARD, rgb = hr_align_up(3 * (size_t)max_width, 64) + 4 * RJ_GUARD;
+    size_t planes = stride * PLANE_ROWS + 4 * RJ_GUARD, rgb = 3 * row;
     size_t jobs = hr_align_up(job_count * sizeof(struct rj_job), 64);
     uint8_t *memory = hr_alloc_aligned(64, planes + 3 * row + 2 * row + rgb + jobs);
 
@@ -95,6 +95,7 @@ int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
         d->rows[c] = memory + planes + (size_t)c * row;
     d->sums = (uint16_t *)(memory + planes + 3 * row);
     d->rgb = memory + planes + 5 * row;
+    d->rgb_stride = row;
     d->jobs = (struct rj_job *)(memory + planes + 5 * row + rgb);
     return 0;
 }
@@ -239,14 +240,34 @@ static void write_rgb(struct hr_rjpeg *d, const uint8_t *const rows[3], uint8_t 
         d->variant->ycc_to_rgb(rows[0], rows[1], rows[2], d->box.w, rgb);
 }
 
+static void give_planes(struct hr_rjpeg *d, const uint8_t *const rows[3])
+{
+    uint8_t *const rgb[3] = {d->rgb, d->rgb + d->rgb_stride, d->rgb + 2 * d->rgb_stride};
+    const uint8_t *const converted[3] = {rgb[0], rgb[1], rgb[2]}, *const gray[3] = {rows[0], rows[0], rows[0]};
+
+    if (d->components == 1) {
+        d->sink.planes(d->sink.user, gray);
+    } else if (d->info.colour == HR_RJPEG_RGB) {
+        d->sink.planes(d->sink.user, rows);
+    } else {
+        (d->variant->ycc_to_planes ? d->variant : &rj_variant_c)
+            ->ycc_to_planes(rows[0], rows[1], rows[2], d->box.w, rgb);
+        d->sink.planes(d->sink.user, converted);
+    }
+}
+
 static void give_row(struct hr_rjpeg *d, uint32_t y)
 {
     const struct hr_rjpeg_sink *sink = &d->sink;
-    uint8_t *direct = sink->row ? NULL : sink->dst + (size_t)(y - d->box.y) * sink->stride;
+    uint8_t *direct = sink->row || sink->planes ? NULL : sink->dst + (size_t)(y - d->box.y) * sink->stride;
     const uint8_t *rows[3] = {0};
 
     for (uint32_t c = 0; c < d->components; c++)
         rows[c] = full_row(d, c, y);
+    if (sink->planes && sink->channels == 3) {
+        give_planes(d, rows);
+        return;
+    }
     if (sink->channels == 3)
         write_rgb(d, rows, direct ? direct : d->rgb);
     else if (direct)

@@ -24,7 +24,8 @@ struct hr_rjpeg {
     uint32_t max_width;
     uint8_t *memory; /* everything below that depends on the width */
     size_t stride;
-    uint8_t *planes, *rows[3], *rgb;
+    uint8_t *planes, *rows[3], *rgb; /* rgb: a row of pixels, or three rows, rgb_stride apart */
+    size_t rgb_stride;
     uint16_t *sums;
     struct rj_job *jobs;
 

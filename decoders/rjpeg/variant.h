@@ -45,6 +45,9 @@ struct rj_variant {
 
     /* Rows of pixels: read up to RJ_GUARD bytes further, write exactly 3 count bytes. */
     void (*ycc_to_rgb)(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb);
+    /* The same as three rows: written up to RJ_GUARD bytes further. */
+    void (*ycc_to_planes)(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count,
+                          uint8_t *const rgb[3]);
     void (*interleave)(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb);
 };
 

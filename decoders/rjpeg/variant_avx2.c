@@ -706,17 +706,30 @@ INLINE vec high_half(vec v, vec offset)
     return _mm256_sub_epi16(_mm256_unpackhi_epi8(v, _mm256_setzero_si256()), offset);
 }
 
-static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
+INLINE struct rgb convert_32(const uint8_t *y, const uint8_t *cb, const uint8_t *cr)
 {
     const vec zero = _mm256_setzero_si256(), centre = _mm256_set1_epi16(128);
+    vec vy = loadu(y), vb = loadu(cb), vr = loadu(cr);
+    struct rgb low = convert(low_half(vy, zero), low_half(vb, centre), low_half(vr, centre));
+    struct rgb high = convert(high_half(vy, zero), high_half(vb, centre), high_half(vr, centre));
 
-    for (uint32_t x = 0; x < count; x += 32, rgb += 96) {
-        vec vy = loadu(y + x), vb = loadu(cb + x), vr = loadu(cr + x);
-        struct rgb low = convert(low_half(vy, zero), low_half(vb, centre), low_half(vr, centre));
-        struct rgb high = convert(high_half(vy, zero), high_half(vb, centre), high_half(vr, centre));
-        struct rgb p = {_mm256_packus_epi16(low.r, high.r), _mm256_packus_epi16(low.g, high.g),
+    return (struct rgb){_mm256_packus_epi16(low.r, high.r), _mm256_packus_epi16(low.g, high.g),
                         _mm256_packus_epi16(low.b, high.b)};
-        store_rgb(p, count - x, rgb);
+}
+
+static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
+{
+    for (uint32_t x = 0; x < count; x += 32, rgb += 96)
+        store_rgb(convert_32(y + x, cb + x, cr + x), count - x, rgb);
+}
+
+static void ycc_to_planes(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *const rgb[3])
+{
+    for (uint32_t x = 0; x < count; x += 32) {
+        struct rgb p = convert_32(y + x, cb + x, cr + x);
+        _mm256_storeu_si256((__m256i *)(rgb[0] + x), p.r);
+        _mm256_storeu_si256((__m256i *)(rgb[1] + x), p.g);
+        _mm256_storeu_si256((__m256i *)(rgb[2] + x), p.b);
     }
 }
 
@@ -741,5 +754,6 @@ const struct rj_variant rj_variant_avx2 = {
     .down = down,
     .both = both,
     .ycc_to_rgb = ycc_to_rgb,
+    .ycc_to_planes = ycc_to_planes,
     .interleave = interleave,
 };

@@ -705,17 +705,30 @@ INLINE vec high_half(vec v, vec offset)
     return _mm512_sub_epi16(_mm512_unpackhi_epi8(v, _mm512_setzero_si512()), offset);
 }
 
-static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
+INLINE struct rgb convert_64(const uint8_t *y, const uint8_t *cb, const uint8_t *cr)
 {
     const vec zero = _mm512_setzero_si512(), centre = _mm512_set1_epi16(128);
+    vec vy = _mm512_loadu_si512(y), vb = _mm512_loadu_si512(cb), vr = _mm512_loadu_si512(cr);
+    struct rgb low = convert(low_half(vy, zero), low_half(vb, centre), low_half(vr, centre));
+    struct rgb high = convert(high_half(vy, zero), high_half(vb, centre), high_half(vr, centre));
 
-    for (uint32_t x = 0; x < count; x += 64, rgb += 192) {
-        vec vy = _mm512_loadu_si512(y + x), vb = _mm512_loadu_si512(cb + x), vr = _mm512_loadu_si512(cr + x);
-        struct rgb low = convert(low_half(vy, zero), low_half(vb, centre), low_half(vr, centre));
-        struct rgb high = convert(high_half(vy, zero), high_half(vb, centre), high_half(vr, centre));
-        struct rgb p = {_mm512_packus_epi16(low.r, high.r), _mm512_packus_epi16(low.g, high.g),
+    return (struct rgb){_mm512_packus_epi16(low.r, high.r), _mm512_packus_epi16(low.g, high.g),
                         _mm512_packus_epi16(low.b, high.b)};
-        store_rgb(p, count - x, rgb);
+}
+
+static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
+{
+    for (uint32_t x = 0; x < count; x += 64, rgb += 192)
+        store_rgb(convert_64(y + x, cb + x, cr + x), count - x, rgb);
+}
+
+static void ycc_to_planes(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *const rgb[3])
+{
+    for (uint32_t x = 0; x < count; x += 64) {
+        struct rgb p = convert_64(y + x, cb + x, cr + x);
+        _mm512_storeu_si512(rgb[0] + x, p.r);
+        _mm512_storeu_si512(rgb[1] + x, p.g);
+        _mm512_storeu_si512(rgb[2] + x, p.b);
     }
 }
 
@@ -740,5 +753,6 @@ const struct rj_variant rj_variant_avx512 = {
     .down = down,
     .both = both,
     .ycc_to_rgb = ycc_to_rgb,
+    .ycc_to_planes = ycc_to_planes,
     .interleave = interleave,
 };

@@ -272,13 +272,24 @@ INLINE struct rgb convert(hr_i16x8 y, hr_i16x8 u, hr_i16x8 v)
     };
 }
 
-INLINE void convert_16(hr_u8x16 y, hr_u8x16 cb, hr_u8x16 cr, uint8_t *rgb)
+struct pixels {
+    hr_u8x16 r, g, b;
+};
+
+INLINE struct pixels convert_16(hr_u8x16 y, hr_u8x16 cb, hr_u8x16 cr)
 {
     const hr_i16x8 centre = hr_vec_set16(128);
     struct rgb low = convert(hr_vec_widen_low8(y), hr_vec_widen_low8(cb) - centre, hr_vec_widen_low8(cr) - centre);
     struct rgb high = convert(hr_vec_widen_high8(y), hr_vec_widen_high8(cb) - centre, hr_vec_widen_high8(cr) - centre);
 
-    store_16_pixels(hr_vec_pack16(low.r, high.r), hr_vec_pack16(low.g, high.g), hr_vec_pack16(low.b, high.b), rgb);
+    return (struct pixels){hr_vec_pack16(low.r, high.r), hr_vec_pack16(low.g, high.g), hr_vec_pack16(low.b, high.b)};
+}
+
+INLINE void store_converted(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint8_t *rgb)
+{
+    struct pixels p = convert_16(hr_vec_load(y), hr_vec_load(cb), hr_vec_load(cr));
+
+    store_16_pixels(p.r, p.g, p.b, rgb);
 }
 
 static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
@@ -287,9 +298,19 @@ static void ycc_to_rgb(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, u
     uint32_t x = 0;
 
     for (; count - x > 16; x += 16)
-        convert_16(hr_vec_load(y + x), hr_vec_load(cb + x), hr_vec_load(cr + x), rgb + 3 * (size_t)x);
-    convert_16(hr_vec_load(y + x), hr_vec_load(cb + x), hr_vec_load(cr + x), last);
+        store_converted(y + x, cb + x, cr + x, rgb + 3 * (size_t)x);
+    store_converted(y + x, cb + x, cr + x, last);
     memcpy(rgb + 3 * (size_t)x, last, 3 * (size_t)(count - x));
+}
+
+static void ycc_to_planes(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *const rgb[3])
+{
+    for (uint32_t x = 0; x < count; x += 16) {
+        struct pixels p = convert_16(hr_vec_load(y + x), hr_vec_load(cb + x), hr_vec_load(cr + x));
+        hr_vec_store(rgb[0] + x, p.r);
+        hr_vec_store(rgb[1] + x, p.g);
+        hr_vec_store(rgb[2] + x, p.b);
+    }
 }
 
 static void interleave(const uint8_t *r, const uint8_t *g, const uint8_t *b, uint32_t count, uint8_t *rgb)
@@ -315,5 +336,6 @@ const struct rj_variant rj_variant_c = {
     .down = down,
     .both = both,
     .ycc_to_rgb = ycc_to_rgb,
+    .ycc_to_planes = ycc_to_planes,
     .interleave = interleave,
 };

@@ -78,6 +78,31 @@ static struct picture random_picture(uint32_t w, uint32_t h, uint32_t channels)
     return p;
 }
 
+/* Room for the needed columns of a row: `parts` rows of them, nothing in front of the first, noise behind. */
+static uint8_t *row_with_noise(size_t bytes, size_t parts)
+{
+    uint8_t *row = must_alloc(parts * (bytes + SLACK));
+
+    for (size_t i = 0; i < parts * (bytes + SLACK); i++)
+        row[i] = (uint8_t)random_below(256);
+    return row;
+}
+
+static void push_as_planes(struct level *level, const uint8_t *pixels, size_t from, size_t count)
+{
+    uint8_t *row = row_with_noise(count, 3);
+    const uint8_t *planes[3];
+
+    for (size_t c = 0; c < 3; c++) {
+        uint8_t *own = row + c * (count + SLACK);
+        for (size_t x = 0; x < count; x++)
+            own[x] = pixels[3 * x + c];
+        planes[c] = (const uint8_t *)((uintptr_t)own - from);
+    }
+    hr_resample_push_planes(level->resample, planes);
+    free(row);
+}
+
 /* Pushes the rows; columns that are not needed hold noise, and so does what follows the row. */
 static void run(struct level *level, const struct hr_resample_job *job, const struct picture *p)
 {
@@ -88,16 +113,19 @@ static void run(struct level *level, const struct hr_resample_job *job, const st
     hr_resample_cols_needed(level->resample, &left, &right);
     must(top <= bottom && bottom < p->h && left <= right && right < p->w, "needed");
     size_t from = (size_t)left * p->channels, bytes = (size_t)(right + 1 - left) * p->channels;
-    uint8_t *row = must_alloc(bytes + SLACK); /* nothing in front of the first needed column */
     for (uint32_t y = top; y <= bottom; y++) {
-        memcpy(row, p->pixels + (size_t)y * p->w * p->channels + from, bytes);
-        for (size_t i = 0; i < SLACK; i++)
-            row[bytes + i] = (uint8_t)random_below(256);
+        const uint8_t *pixels = p->pixels + (size_t)y * p->w * p->channels + from;
         must(!hr_resample_done(level->resample), "done too early");
+        if (hr_resample_takes_planes(level->resample)) {
+            push_as_planes(level, pixels, left, right + 1 - left);
+            continue;
+        }
+        uint8_t *row = row_with_noise(bytes, 1);
+        memcpy(row, pixels, bytes);
         hr_resample_push(level->resample, (const uint8_t *)((uintptr_t)row - from));
+        free(row);
     }
     must(hr_resample_done(level->resample), "not done after the last needed row");
-    free(row);
 }
 
 static uint32_t random_side(void)
@@ -113,6 +141,7 @@ static struct hr_resample_job random_job(void)
         .out_h = random_side(), .channels = random_below(2) ? 3 : 1,
         .filter = (enum hr_filter)random_below(HR_FILTER_COUNT), .flip_h = random_below(2),
         .flip_v = random_below(2), .dtype = dtypes[random_below(4)], .planar = random_below(2),
+        .planes = random_below(2),
     };
     uint32_t same = random_below(8);
 

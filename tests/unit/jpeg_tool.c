@@ -113,6 +113,19 @@ struct bytes jpeg_make(const struct recipe *r, struct hr_rng *rng)
     return (struct bytes){out, bytes};
 }
 
+void jpeg_check_planes(void *rows, const uint8_t *const planes[3])
+{
+    struct rows *r = rows;
+    const struct picture *p = r->expected;
+    const uint8_t *pixel = p->pixels + ((size_t)(r->box.y + r->y) * p->width + r->box.x) * 3;
+    bool wrong = false;
+
+    for (uint32_t i = 0; i < 3 * r->box.w; i++)
+        wrong |= planes[i % 3][i / 3] != pixel[i];
+    r->wrong += wrong;
+    r->y++;
+}
+
 void jpeg_check_row(void *rows, const uint8_t *row)
 {
     struct rows *r = rows;

@@ -36,6 +36,7 @@ struct rows {
     uint32_t wrong;
 };
 
+void jpeg_check_planes(void *rows, const uint8_t *const planes[3]); /* of three channels */
 void jpeg_check_row(void *rows, const uint8_t *row);
 
 #endif

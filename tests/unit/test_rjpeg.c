@@ -32,6 +32,8 @@ static void check_box(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, cons
     struct hr_rjpeg_sink sink = {.row = jpeg_check_row, .user = &rows, .channels = p->channels};
     struct hr_error err = HR_ERROR_INIT;
 
+    if (p->channels == 3 && box.x & 1) /* some of the boxes */
+        sink.planes = jpeg_check_planes;
     if (hr_rjpeg_decode(d, view, &box, &sink, &err) < 0)
         fail_msg("%s: %s", hr_rjpeg_variant(d), err.text);
     if (rows.wrong || rows.y != box.h)
