@@ -248,6 +248,7 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
     for (int layout = HR_HLAYOUT_PAIR64; layout <= HR_HLAYOUT_LANE16; layout++)
         if (kernels->hresize[layout] && lanes_fit(&store->plan, axis, flip, &lane_shapes[layout])) {
             store->resize = kernels->hresize[layout];
+            store->resize_planes = kernels->hresize_planes[layout];
             store->lanes = true;
             store->plan.one_window = layout == HR_HLAYOUT_LANE16 && store->plan.taps == 4 &&
                                      taps_fit(&store->plan, axis, flip, &lane_shapes[layout]);
@@ -255,6 +256,7 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
         }
     bool pixel = kernels->hresize[HR_HLAYOUT_PIXEL];
     store->lanes = false;
+    store->resize_planes = NULL;
     store->resize = kernels->hresize[pixel ? HR_HLAYOUT_PIXEL : HR_HLAYOUT_PAIRS];
     set_taps(store, axis, channels == 1 ? 8 : pixel ? 4 : 2);
     return build_pixels(store, axis, flip, pixel || channels == 1 ? 1 : 4);

@@ -8,6 +8,7 @@
 struct hr_hplan_store {
     struct hr_hplan plan;
     hr_hresize_fn *resize;
+    hr_hresize_planes_fn *resize_planes; /* may be NULL */
     bool lanes;          /* the layout is one of lanes: as good for one channel as for three */
     uint32_t pad_pixels; /* when not 0, rows must be copied and readable so far past axis->first */
     struct hr_block table;

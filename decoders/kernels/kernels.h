@@ -49,6 +49,9 @@ struct hr_hplan {
  * coefficients are not negative and sum to 1 << bits, so that there is nothing to clamp. */
 typedef void hr_hresize_fn(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst);
 
+/* The same for three rows of one channel, whose results go to dst, dst + pitch and dst + 2 * pitch. */
+typedef void hr_hresize_planes_fn(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst, size_t pitch);
+
 /* dst[e] = (64 + sum(mulhrs(rows[t][e], coeff[t]))) >> 7, for ring rows << 7 and coefficients << 15
  * that are not negative; at most HR_NARROW_TAPS taps. */
 typedef void hr_vnarrow_fn(const int16_t *const *rows, const int16_t *coeff, uint32_t taps,
@@ -79,6 +82,7 @@ typedef void hr_fill_table_fn(const struct hr_store *store, enum hr_store_type t
 struct hr_kernels {
     const struct hr_axis_wide *axis; /* NULL: none */
     hr_hresize_fn *hresize[HR_HLAYOUT_COUNT]; /* NULL: this level does not use the layout */
+    hr_hresize_planes_fn *hresize_planes[HR_HLAYOUT_COUNT]; /* NULL: one after the other */
     hr_vnarrow_fn *vnarrow;
     hr_vwide_fn *vwide;
     hr_store_fn *packed[HR_STORE_COUNT]; /* HWC, 1 or 3 channels */

@@ -85,35 +85,62 @@ ALWAYS_INLINE struct sums sum_step(const uint8_t *w0, const uint8_t *w1, size_t 
     return s;
 }
 
-ALWAYS_INLINE void hresize_even_odd(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
-                                    uint32_t pairs, bool fine)
+/* Rows that one layout serves, 1 or 3, and where their results go. */
+struct rows {
+    const uint8_t *const *row;
+    int16_t *dst;
+    size_t pitch;
+    int count;
+};
+
+/* Behind all loads of a step, which could be of what is stored as far as the compiler knows. */
+ALWAYS_INLINE void store_rows(const struct rows *rows, size_t at, const __m512i v[3])
+{
+    for (int r = 0; r < rows->count; r++)
+        _mm512_storeu_si512(rows->dst + (size_t)r * rows->pitch + at, v[r]);
+}
+
+ALWAYS_INLINE __m512i finish_even_odd(const struct finish *f, struct sums s, bool fine)
 {
     const __mmask32 odd = 0xaaaaaaaa;
+
+    if (fine) {
+        __m512i v = _mm512_slli_epi32(join_fine(f, s.sum1, s.fine1), 16);
+        return clamp_words(f, _mm512_mask_blend_epi16(odd, join_fine(f, s.sum0, s.fine0), v));
+    }
+    return _mm512_and_si512(_mm512_mask_blend_epi16(odd, _mm512_srlv_epi32(s.sum0, f->to_low),
+                                                    _mm512_rolv_epi32(s.sum1, f->to_high)), f->pixel);
+}
+
+ALWAYS_INLINE void hresize_even_odd(const struct hr_hplan *plan, const struct rows *rows, uint32_t pairs, bool fine)
+{
     const struct finish f = finish_init(plan);
     const __m512i half = _mm512_set1_epi32(1 << plan->bits >> 1);
     const size_t pitch = 2 * (size_t)plan->channels;
     const uint8_t *index = plan->index;
     const int16_t *coeff = plan->coeff;
 
-    for (uint32_t step = 0; step < plan->steps; step++, index += 128, dst += 32) {
-        const uint8_t *w = row + plan->base[step];
-        struct sums s = sum_step(w, w, pitch, index, coeff, pairs, half, fine);
-        __m512i v;
-        coeff += (fine ? 128 : 64) * pairs;
-        if (fine) {
-            v = _mm512_slli_epi32(join_fine(&f, s.sum1, s.fine1), 16);
-            v = clamp_words(&f, _mm512_mask_blend_epi16(odd, join_fine(&f, s.sum0, s.fine0), v));
-        } else {
-            v = _mm512_mask_blend_epi16(odd, _mm512_srlv_epi32(s.sum0, f.to_low),
-                                        _mm512_rolv_epi32(s.sum1, f.to_high));
-            v = _mm512_and_si512(v, f.pixel);
+    for (uint32_t step = 0; step < plan->steps; step++, index += 128) {
+        __m512i v[3];
+        for (int r = 0; r < rows->count; r++) {
+            const uint8_t *w = rows->row[r] + plan->base[step];
+            v[r] = finish_even_odd(&f, sum_step(w, w, pitch, index, coeff, pairs, half, fine), fine);
         }
-        _mm512_storeu_si512(dst, v);
+        coeff += (fine ? 128 : 64) * pairs;
+        store_rows(rows, 32 * (size_t)step, v);
     }
 }
 
-ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
-                                 uint32_t pairs, bool fine)
+ALWAYS_INLINE __m512i finish_lanes(const struct finish *f, struct sums s, __m512i words, bool fine)
+{
+    if (fine)
+        return clamp_words(f, _mm512_permutex2var_epi16(join_fine(f, s.sum0, s.fine0), words,
+                                                        join_fine(f, s.sum1, s.fine1)));
+    return _mm512_and_si512(_mm512_permutex2var_epi16(_mm512_srlv_epi32(s.sum0, f->to_low), words,
+                                                      _mm512_srlv_epi32(s.sum1, f->to_low)), f->pixel);
+}
+
+ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const struct rows *rows, uint32_t pairs, bool fine)
 {
     static const uint16_t low_words[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
                                            22, 24, 26, 28, 30, 32, 34, 36, 38, 40, 42,
@@ -125,38 +152,45 @@ ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row
     const uint8_t *index = plan->index;
     const int16_t *coeff = plan->coeff;
 
-    for (uint32_t step = 0; step < plan->steps; step++, base += 2, index += 128, dst += 32) {
-        struct sums s =
-            sum_step(row + base[0], row + base[1], pitch, index, coeff, pairs, half, fine);
-        __m512i v;
-        coeff += (fine ? 128 : 64) * pairs;
-        if (fine) {
-            v = _mm512_permutex2var_epi16(join_fine(&f, s.sum0, s.fine0), words,
-                                          join_fine(&f, s.sum1, s.fine1));
-            v = clamp_words(&f, v);
-        } else {
-            v = _mm512_permutex2var_epi16(_mm512_srlv_epi32(s.sum0, f.to_low), words,
-                                          _mm512_srlv_epi32(s.sum1, f.to_low));
-            v = _mm512_and_si512(v, f.pixel);
+    for (uint32_t step = 0; step < plan->steps; step++, base += 2, index += 128) {
+        __m512i v[3];
+        for (int r = 0; r < rows->count; r++) {
+            const uint8_t *row = rows->row[r];
+            struct sums s = sum_step(row + base[0], row + base[1], pitch, index, coeff, pairs, half, fine);
+            v[r] = finish_lanes(&f, s, words, fine);
         }
-        _mm512_storeu_si512(dst, v);
+        coeff += (fine ? 128 : 64) * pairs;
+        store_rows(rows, 32 * (size_t)step, v);
     }
 }
 
 /* A copy of the loop for each usual number of tap pairs. */
-#define HRESIZE(name, loop)                                                                        \
-    static void name(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)                \
+#define HRESIZE_ROWS(name, loop, rows_count)                                                       \
+    ALWAYS_INLINE void name(const struct hr_hplan *plan, const uint8_t *const *row, int16_t *dst, size_t pitch) \
     {                                                                                              \
+        const struct rows rows = {row, dst, pitch, rows_count};                                    \
         const uint32_t pairs = plan->taps / 2;                                                     \
                                                                                                    \
         if (plan->fine_shift)                                                                      \
-            loop(plan, row, dst, pairs, true);                                                     \
+            loop(plan, &rows, pairs, true);                                                        \
         else if (pairs == 1)                                                                       \
-            loop(plan, row, dst, 1, false);                                                        \
+            loop(plan, &rows, 1, false);                                                           \
         else if (pairs == 2)                                                                       \
-            loop(plan, row, dst, 2, false);                                                        \
+            loop(plan, &rows, 2, false);                                                           \
         else                                                                                       \
-            loop(plan, row, dst, pairs, false);                                                    \
+            loop(plan, &rows, pairs, false);                                                       \
+    }
+
+#define HRESIZE(name, loop)                                                                        \
+    HRESIZE_ROWS(name##_one, loop, 1)                                                              \
+    HRESIZE_ROWS(name##_three, loop, 3)                                                            \
+    static void name(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)                \
+    {                                                                                              \
+        name##_one(plan, &row, dst, 0);                                                            \
+    }                                                                                              \
+    static void name##_planes(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst, size_t pitch) \
+    {                                                                                              \
+        name##_three(plan, rows, dst, pitch);                                                      \
     }
 
 HRESIZE(hresize_pair64, hresize_even_odd)
@@ -376,6 +410,8 @@ void hr_kernels_fill_avx512(struct hr_kernels *kernels)
     kernels->axis = &hr_axis_wide_avx512;
     kernels->hresize[HR_HLAYOUT_PAIR64] = hresize_pair64;
     kernels->hresize[HR_HLAYOUT_LANE64] = hresize_lane64;
+    kernels->hresize_planes[HR_HLAYOUT_PAIR64] = hresize_pair64_planes;
+    kernels->hresize_planes[HR_HLAYOUT_LANE64] = hresize_lane64_planes;
     kernels->vnarrow = vnarrow;
     kernels->vwide = vwide;
     kernels->packed[HR_STORE_F16] = packed_f16;

@@ -379,6 +379,18 @@ static void resize_row(struct hr_resample *resample, const uint8_t *row, int16_t
     resample->horizontal.resize(&resample->horizontal.plan, row, dst);
 }
 
+static void resize_rows(struct hr_resample *resample, const uint8_t *const rows[], int16_t *dst)
+{
+    const struct hr_hplan_store *h = &resample->horizontal;
+
+    if (resample->planes == 3 && h->resize_planes && !h->pad_pixels) {
+        h->resize_planes(&h->plan, rows, dst, resample->pitch);
+        return;
+    }
+    for (uint32_t p = 0; p < resample->planes; p++)
+        resize_row(resample, rows[p], dst + p * resample->pitch);
+}
+
 static void pass_through(struct hr_resample *resample, const uint8_t *const rows[])
 {
     uint8_t *dst = dst_row(resample, resample->next_out++);
@@ -398,8 +410,7 @@ static void push(struct hr_resample *resample, const uint8_t *const rows[])
         pass_through(resample, rows);
         return;
     }
-    for (uint32_t p = 0; p < resample->planes; p++)
-        resize_row(resample, rows[p], ring_row(resample, y) + p * resample->pitch);
+    resize_rows(resample, rows, ring_row(resample, y));
     while (!hr_resample_done(resample) &&
            axis->start[resample->next_out] + axis->count[resample->next_out] <= y + 1)
         emit(resample);
