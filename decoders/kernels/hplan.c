@@ -9,15 +9,17 @@
 
 struct lane_shape {
     uint32_t lanes, elements, window; /* lanes a step, elements a lane, bytes in reach of a lane */
+    uint32_t base_slots;              /* the base of the element at slot 0 is the first, at this one the second … */
     uint8_t slot[32];                 /* where element e of the step goes */
 };
 
 static const struct lane_shape lane_shapes[] = {
-    [HR_HLAYOUT_PAIR64] = {1, 32, 64, {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+    [HR_HLAYOUT_PAIR64] = {1, 32, 64, 32, {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}},
-    [HR_HLAYOUT_LANE64] = {2, 16, 64, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+    [HR_HLAYOUT_LANE64] = {2, 16, 64, 16, {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}},
-    [HR_HLAYOUT_LANE16] = {4, 4, 16, {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}},
+    [HR_HLAYOUT_PAIR16] = {2, 8, 16, 4, {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}},
+    [HR_HLAYOUT_LANE16] = {4, 4, 16, 4, {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}},
 };
 
 static uint32_t position_of(const struct hr_axis *axis, uint32_t x, bool flip)
@@ -195,7 +197,7 @@ static void fill_lanes(const struct hr_hplan *plan, const struct hr_axis *axis, 
             if (e % shape->elements == 0) {
                 uint32_t first = s * per_step + e;
                 base = lowest_start(axis, plan, flip, first, first + shape->elements - 1) * channels;
-                to->base[s * shape->lanes + slot / shape->elements] = base;
+                to->base[s * shape->lanes + slot / shape->base_slots] = base;
             }
             put_element(plan, per_step, start * channels + c - base, taps,
                         to->index + ((size_t)s * per_step + slot) * 4,
@@ -250,7 +252,7 @@ int hr_hplan_build(struct hr_hplan_store *store, const struct hr_kernels *kernel
             store->resize = kernels->hresize[layout];
             store->resize_planes = kernels->hresize_planes[layout];
             store->lanes = true;
-            store->plan.one_window = layout == HR_HLAYOUT_LANE16 && store->plan.taps == 4 &&
+            store->plan.one_window = lane_shapes[layout].window == 16 && store->plan.taps == 4 &&
                                      taps_fit(&store->plan, axis, flip, &lane_shapes[layout]);
             return build_lanes(store, axis, flip, &lane_shapes[layout]);
         }

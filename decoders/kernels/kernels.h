@@ -23,6 +23,7 @@ enum { HR_PACKED_PERIOD = 48, HR_RING_PAD = 64, HR_NARROW_SHIFT = 7, HR_NARROW_T
 enum hr_hlayout {
     HR_HLAYOUT_PAIR64, /* steps of 32 elements in one 64-byte window: the even ones, the odd ones */
     HR_HLAYOUT_LANE64, /* steps of 2 lanes: 16 elements, 64-byte windows */
+    HR_HLAYOUT_PAIR16, /* steps of 2 lanes: 8 elements, 16-byte windows; in the order 0 2 1 3 of four */
     HR_HLAYOUT_LANE16, /* steps of 4 lanes: 4 elements, 16-byte windows; in the order 0 2 1 3 */
     HR_HLAYOUT_PIXEL,  /* steps of 1 pixel; taps padded to 4 (3 channels) or 8 (1 channel) */
     HR_HLAYOUT_PAIRS,  /* the same for the C reference: taps padded to 2, each pair of coefficients four
@@ -36,7 +37,7 @@ struct hr_hplan {
     uint32_t taps;         /* of every position; even for lanes */
     uint32_t bits;         /* coefficients are << bits */
     uint32_t fine_shift;   /* not 0: a coefficient is coarse << fine_shift | fine */
-    bool one_window;       /* LANE16 with 2 tap pairs: the first window has the second pair, too */
+    bool one_window;       /* 16-byte windows with 2 tap pairs: the first window has the second pair, too */
     uint32_t ring_shift;
     const uint32_t *base;  /* byte offset in the row: one a lane, step (PAIR64) or pixel */
     const uint8_t *index;  /* 4 bytes an element (tap, 0x80, next tap, 0x80) */

@@ -39,72 +39,126 @@ ALWAYS_INLINE __m256i multiply_add(__m256i sum, __m256i v, const int16_t *coeff)
     return _mm256_add_epi32(sum, _mm256_madd_epi16(v, load256(coeff)));
 }
 
-ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst,
-                                 uint32_t pairs, bool fine, bool one_window)
+/* Rows that one layout serves, 1 or 3, and where their results go. */
+struct rows {
+    const uint8_t *const *row;
+    int16_t *dst;
+    size_t pitch;
+    int count;
+};
+
+/* How a step is made: known where the loop is compiled. */
+struct shape {
+    uint32_t pairs;
+    bool fine, one_window, shared; /* shared: PAIR16 */
+};
+
+struct finish {
+    __m128i fine_shift, ring_shift;
+    __m256i bits, half, down, pixel;
+};
+
+ALWAYS_INLINE struct finish finish_init(const struct hr_hplan *plan)
 {
-    const __m128i fine_shift = _mm_cvtsi32_si128((int)plan->fine_shift);
-    const __m128i ring_shift = _mm_cvtsi32_si128((int)plan->ring_shift);
-    const __m256i bits = _mm256_set1_epi32((int)plan->bits);
-    const __m256i half = _mm256_set1_epi32(1 << plan->bits >> 1), zero = _mm256_setzero_si256();
-    /* without clamping: shift the pixel to its place in the ring word and mask it */
-    const __m256i down = _mm256_set1_epi32((int)(plan->bits - plan->ring_shift));
-    const __m256i pixel = _mm256_set1_epi16((short)(255 << plan->ring_shift));
+    return (struct finish){
+        .fine_shift = _mm_cvtsi32_si128((int)plan->fine_shift),
+        .ring_shift = _mm_cvtsi32_si128((int)plan->ring_shift),
+        .bits = _mm256_set1_epi32((int)plan->bits),
+        .half = _mm256_set1_epi32(1 << plan->bits >> 1),
+        /* without clamping: shift the pixel to its place in the ring word and mask it */
+        .down = _mm256_set1_epi32((int)(plan->bits - plan->ring_shift)),
+        .pixel = _mm256_set1_epi16((short)(255 << plan->ring_shift)),
+    };
+}
+
+/* 16 elements of a row. */
+ALWAYS_INLINE __m256i resize_step(const struct hr_hplan *plan, const struct finish *f, struct shape shape,
+                                  const uint8_t *row, const uint32_t *base, const uint8_t *index, const int16_t *coeff)
+{
     const size_t pitch = 2 * (size_t)plan->channels;
     const __m256i next_pair = _mm256_set1_epi8((char)pitch); /* leaves the 0x80 negative */
+    const uint8_t *w0 = row + base[0], *w1 = row + base[1];
+    const uint8_t *w2 = shape.shared ? w0 : row + base[2], *w3 = shape.shared ? w1 : row + base[3];
+    __m256i pick0 = load256(index), pick1 = load256(index + 32);
+    __m256i sum0 = shape.fine ? _mm256_setzero_si256() : f->half, sum1 = sum0, fine0 = f->half, fine1 = f->half;
+    __m256i window0 = two_windows(w0, w1), window1 = shape.shared ? window0 : two_windows(w2, w3);
+
+    for (size_t p = 0; p < shape.pairs; p++, coeff += 32) {
+        if (p && shape.one_window) {
+            pick0 = _mm256_add_epi8(pick0, next_pair);
+            pick1 = _mm256_add_epi8(pick1, next_pair);
+        } else if (p) {
+            window0 = two_windows(w0 + p * pitch, w1 + p * pitch);
+            window1 = shape.shared ? window0 : two_windows(w2 + p * pitch, w3 + p * pitch);
+        }
+        __m256i v0 = _mm256_shuffle_epi8(window0, pick0);
+        __m256i v1 = _mm256_shuffle_epi8(window1, pick1);
+        sum0 = multiply_add(sum0, v0, coeff);
+        sum1 = multiply_add(sum1, v1, coeff + 16);
+        if (shape.fine) {
+            coeff += 32;
+            fine0 = multiply_add(fine0, v0, coeff);
+            fine1 = multiply_add(fine1, v1, coeff + 16);
+        }
+    }
+    if (shape.fine)
+        return clamp_words(_mm256_packs_epi32(join_fine(sum0, fine0, f->fine_shift, f->bits),
+                                              join_fine(sum1, fine1, f->fine_shift, f->bits)), f->ring_shift);
+    return _mm256_and_si256(_mm256_packus_epi32(_mm256_srlv_epi32(sum0, f->down), _mm256_srlv_epi32(sum1, f->down)),
+                            f->pixel);
+}
+
+ALWAYS_INLINE void hresize_lanes(const struct hr_hplan *plan, const struct rows *rows, struct shape shape)
+{
+    const struct finish f = finish_init(plan);
     const uint32_t *base = plan->base;
     const uint8_t *index = plan->index;
     const int16_t *coeff = plan->coeff;
 
-    for (uint32_t s = 0; s < plan->steps; s++, base += 4, index += 64, dst += 16) {
-        const uint8_t *w0 = row + base[0], *w1 = row + base[1];
-        const uint8_t *w2 = row + base[2], *w3 = row + base[3];
-        __m256i pick0 = load256(index), pick1 = load256(index + 32);
-        __m256i sum0 = fine ? zero : half, sum1 = sum0, fine0 = half, fine1 = half, v;
-        __m256i window0 = two_windows(w0, w1), window1 = two_windows(w2, w3);
-        for (size_t p = 0; p < pairs; p++, coeff += 32) {
-            if (p && one_window) {
-                pick0 = _mm256_add_epi8(pick0, next_pair);
-                pick1 = _mm256_add_epi8(pick1, next_pair);
-            } else if (p) {
-                window0 = two_windows(w0 + p * pitch, w1 + p * pitch);
-                window1 = two_windows(w2 + p * pitch, w3 + p * pitch);
-            }
-            __m256i v0 = _mm256_shuffle_epi8(window0, pick0);
-            __m256i v1 = _mm256_shuffle_epi8(window1, pick1);
-            sum0 = multiply_add(sum0, v0, coeff);
-            sum1 = multiply_add(sum1, v1, coeff + 16);
-            if (fine) {
-                coeff += 32;
-                fine0 = multiply_add(fine0, v0, coeff);
-                fine1 = multiply_add(fine1, v1, coeff + 16);
-            }
-        }
-        if (fine) {
-            v = _mm256_packs_epi32(join_fine(sum0, fine0, fine_shift, bits),
-                                   join_fine(sum1, fine1, fine_shift, bits));
-            v = clamp_words(v, ring_shift);
-        } else {
-            v = _mm256_packus_epi32(_mm256_srlv_epi32(sum0, down), _mm256_srlv_epi32(sum1, down));
-            v = _mm256_and_si256(v, pixel);
-        }
-        _mm256_storeu_si256((void *)dst, v);
+    for (size_t step = 0; step < plan->steps; step++, base += shape.shared ? 2 : 4, index += 64) {
+        __m256i v[3]; /* all loads before all stores, which could change what is loaded as far as the compiler knows */
+        for (int r = 0; r < rows->count; r++)
+            v[r] = resize_step(plan, &f, shape, rows->row[r], base, index, coeff);
+        coeff += (shape.fine ? 64 : 32) * shape.pairs;
+        for (int r = 0; r < rows->count; r++)
+            _mm256_storeu_si256((void *)(rows->dst + (size_t)r * rows->pitch + 16 * step), v[r]);
     }
 }
 
-static void hresize_lane16(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)
+ALWAYS_INLINE void hresize_rows(const struct hr_hplan *plan, const struct rows *rows, bool shared)
 {
     const uint32_t pairs = plan->taps / 2;
 
     if (plan->fine_shift)
-        hresize_lanes(plan, row, dst, pairs, true, false);
+        hresize_lanes(plan, rows, (struct shape){pairs, true, false, shared});
     else if (pairs == 1)
-        hresize_lanes(plan, row, dst, 1, false, false);
+        hresize_lanes(plan, rows, (struct shape){1, false, false, shared});
     else if (pairs == 2 && plan->one_window)
-        hresize_lanes(plan, row, dst, 2, false, true);
+        hresize_lanes(plan, rows, (struct shape){2, false, true, shared});
     else if (pairs == 2)
-        hresize_lanes(plan, row, dst, 2, false, false);
+        hresize_lanes(plan, rows, (struct shape){2, false, false, shared});
     else
-        hresize_lanes(plan, row, dst, pairs, false, false);
+        hresize_lanes(plan, rows, (struct shape){pairs, false, false, shared});
+}
+
+static void hresize_lane16(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)
+{
+    hresize_rows(plan, &(struct rows){&row, dst, 0, 1}, false);
+}
+
+static void hresize_lane16_planes(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst, size_t pitch)
+{
+    hresize_rows(plan, &(struct rows){rows, dst, pitch, 3}, false);
+}
+
+static void hresize_pair16(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)
+{
+    hresize_rows(plan, &(struct rows){&row, dst, 0, 1}, true);
+}
+
+static void hresize_pair16_planes(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst, size_t pitch)
+{
+    hresize_rows(plan, &(struct rows){rows, dst, pitch, 3}, true);
 }
 
 /* Sums of four taps of one RGB pixel at a time: the low lane has taps 0 and 1, the high lane 2 and
@@ -410,7 +464,10 @@ extern const struct hr_axis_wide hr_axis_wide_avx2; /* axis_wide.c */
 void hr_kernels_fill_avx2(struct hr_kernels *kernels)
 {
     kernels->axis = &hr_axis_wide_avx2;
+    kernels->hresize[HR_HLAYOUT_PAIR16] = hresize_pair16;
     kernels->hresize[HR_HLAYOUT_LANE16] = hresize_lane16;
+    kernels->hresize_planes[HR_HLAYOUT_PAIR16] = hresize_pair16_planes;
+    kernels->hresize_planes[HR_HLAYOUT_LANE16] = hresize_lane16_planes;
     kernels->hresize[HR_HLAYOUT_PIXEL] = hresize_pixel;
     kernels->vnarrow = vnarrow;
     kernels->vwide = vwide;
