@@ -209,6 +209,15 @@ static int take_restarted(struct hr_client *client)
     return hr_report_fail(&client->report, HR_E_DISCONNECTED, "the sidecar's engine was restarted");
 }
 
+/* A seek was refused, which ends the session. The sidecar waits a moment for our end of it before it gives the
+ * slots that we hold to somebody else. */
+static void hang_up_refused(struct hr_client *client)
+{
+    if (client->session)
+        hr_session_keep_held(client->session);
+    hr_link_down(client);
+}
+
 int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_ns)
 {
     int fds[MAX_FDS], ret;
@@ -224,8 +233,12 @@ int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_n
             return take_restarted(client);
         if (kind == HR_WIRE_BYE)
             return lost(client, "the sidecar ended");
-        if (kind == HR_WIRE_ERROR)
-            return client->ended = take_error(client);
+        if (kind == HR_WIRE_ERROR) {
+            client->ended = take_error(client);
+            if (wanted == HR_WIRE_SEEKED)
+                hang_up_refused(client);
+            return client->ended;
+        }
         if (kind != HR_WIRE_SEEKED && kind != HR_WIRE_STATS)
             return broken(client, "an unexpected message");
     }

@@ -211,15 +211,22 @@ static void handle(struct hr_server *s, const struct epoll_event *event)
     }
 }
 
+/* When the trainer is dropped if it does nothing; 0 = never. */
+static uint64_t patience_ends(const struct hr_session *session)
+{
+    return session->hello_deadline_ns ? session->hello_deadline_ns : session->refused_until_ns;
+}
+
 static void drop_silent(struct hr_server *s, uint64_t now)
 {
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++) {
         struct hr_session *session = &s->sessions[i];
-        if (session->fd >= 0 && session->hello_deadline_ns && session->hello_deadline_ns <= now) {
+        if (session->fd < 0 || !patience_ends(session) || patience_ends(session) > now)
+            continue;
+        if (session->hello_deadline_ns)
             hr_log(HR_LOG_WARN, "a connection (pid %d) said no hello in %d s and is dropped",
                    (int)session->peer_pid, HELLO_TIMEOUT_MS / 1000);
-            end_session(s, session);
-        }
+        end_session(s, session);
     }
 }
 
@@ -229,8 +236,8 @@ static int next_timeout(struct hr_server *s, uint64_t now)
     uint64_t due = s->host.draining ? s->drain_deadline_ns : UINT64_MAX;
 
     for (uint32_t i = 0; i < HR_MAX_SESSIONS; i++)
-        if (s->sessions[i].fd >= 0 && s->sessions[i].hello_deadline_ns)
-            due = hr_min_u64(due, s->sessions[i].hello_deadline_ns);
+        if (s->sessions[i].fd >= 0 && patience_ends(&s->sessions[i]))
+            due = hr_min_u64(due, patience_ends(&s->sessions[i]));
     if (s->watch_ns)
         due = hr_min_u64(due, s->watch_at_ns);
     if (s->listen_again_ns)

@@ -8,12 +8,15 @@
 #include <headrace/version.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "serve/replicas.h"
 
 /* Sources listed in statistics: the JSON must fit a message. */
 enum { STATS_SOURCES = 12 };
+/* A trainer whose seek was refused has so long to copy what it holds. */
+enum { REFUSED_MS = 1000 };
 
 /* Copies a fixed-size text field of a message, which need not be terminated. */
 static void copy_text(char *dst, size_t dst_bytes, const char *src, size_t src_bytes)
@@ -273,8 +276,11 @@ static int handle_seek(struct hr_session_host *host, struct hr_session *session,
     /* Checked by now: a stream that was halted for a place that does not exist would halt for all. */
     if (ret == 0)
         ret = hr_replicas_move(host, session, &state, &err);
-    if (ret < 0)
-        return refuse(session, &err);
+    if (ret < 0) {
+        refuse(session, &err);
+        session->refused_until_ns = hr_clock_ns() + REFUSED_MS * HR_NS_PER_MS;
+        return 0;
+    }
     session->told_end = false;
     struct hr_wire_seeked msg = {
         .head = {.kind = HR_WIRE_SEEKED, .bytes = sizeof(msg)},
@@ -360,6 +366,8 @@ static int dispatch(struct hr_session_host *host, struct hr_session *session, co
         if (session->incarnation && !session->stream && head->kind != HR_WIRE_BYE &&
             !(is_hello && hello.incarnation == session->incarnation))
             return 0;
+        if (session->refused_until_ns && head->kind != HR_WIRE_BYE)
+            return 0; /* said before it read the refusal */
         if (is_hello)
             return handle_hello(host, session, &hello);
         if (head->kind == HR_WIRE_BYE)

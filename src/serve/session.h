@@ -16,6 +16,8 @@ struct hr_session {
     struct hr_stream *stream;        /* borrowed from the stream table */
     struct hr_ring_consumer *consumer;
     uint32_t incarnation;            /* nonzero: deaf until a hello that names it */
+    uint64_t refused_until_ns;       /* nonzero: a seek was refused. What it holds stays until it hangs up,
+                                        having copied that, or until then */
     bool told_end;                   /* its stream's end or error was passed on */
     bool told_slow;                  /* the log has it that others wait for this replica */
     struct hr_state place;           /* of a replica: where it last joined, moved or was sent back to */

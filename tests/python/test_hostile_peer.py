@@ -160,7 +160,12 @@ def test_hellos_with_strange_names(honest):
 def test_absurd_seeks(honest):
     for message in (seek(b"{"), seek(state_bytes=600), seek(state_bytes=2**32 - 1), seek(b"\xff" * 512),
                     seek(epoch=2**64 - 1), head(SEEK)):
-        dropped(honest, hello(), message)
+        peer = Peer(honest).send(hello(), message)
+        assert [peer.answer()[0] for _ in range(2)] == [WELCOME, ERROR]
+        peer.close()
+    begin = time.monotonic()
+    dropped(honest, hello(), seek(b"{"), head(STATS_ASK), seek())  # one who does not hang up
+    assert 0.9 < time.monotonic() - begin < 3
 
 
 def test_seeks_in_a_row(honest):
@@ -180,7 +185,8 @@ def test_a_replica_that_asks_for_nonsense_does_not_stop_the_others(world, messag
         for _ in range(3):
             peer = Peer(sidecar).send(hello(rank=1, shared=1))
             assert peer.answer()[0] == WELCOME
-            assert ERROR in peer.send(message).until_dropped()
+            assert peer.send(message).answer()[0] == ERROR
+            peer.close()
             rows += feed.take(loader, 7)
         assert rows == want[:28]
 

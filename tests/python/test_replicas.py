@@ -113,6 +113,25 @@ def test_replicas_with_states_of_their_own():
                 loader.close()
 
 
+def test_what_a_replica_holds_outlives_a_seek_that_was_refused():
+    """The others go on at once, in the slots that it had; its arrays must not change under it."""
+    keys = feed.small(fields=AUGMENTED, slots=3)
+    want = reference(keys, 40)
+    with feed.Sidecar(keys) as sidecar, shared(sidecar) as b:
+        ours = []
+        for round in range(8):
+            with shared(sidecar, join_now=True) as a:
+                held = next(iter(a))
+                digest = feed.digest(held)
+                assert (held.epoch, held.step, digest) == want[4 * round]
+                with pytest.raises(headrace.StateError):
+                    a.load_state_dict({"headrace_state": 1, "nonsense": round})
+                ours += feed.take(b, 4)  # over each slot
+                assert feed.digest(held) == digest
+                del held
+        assert ours == want[:32]
+
+
 def test_replicas_are_moved_one_after_the_other():
     keys = feed.small(fields=AUGMENTED)
     want = reference(keys, 60)
