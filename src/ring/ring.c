@@ -284,6 +284,8 @@ uint32_t hr_ring_flush(struct hr_ring *ring, struct hr_ring_position next)
     ring->next = next;
     for (struct hr_ring_consumer *c = ring->consumers; c; c = c->next) {
         atomic_store_explicit(&c->page->closed, 0, memory_order_release);
+        if (ring->consumer_count == 1)
+            c->from = next;
         c->behind = is_before(c->from, next);
     }
     uint32_t generation = ++ring->generation;

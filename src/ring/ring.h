@@ -47,7 +47,8 @@ uint32_t hr_ring_collect(struct hr_ring *ring);
 
 /* Throws away what was published and not taken yet, and starts a new generation: entries of the old
  * one that a consumer still holds stay leased until released. Aborting acquired slots is the
- * caller's. The batch at `next` is the first of the new generation. Returns its number. */
+ * caller's. The batch at `next` is the first of the new generation, and what a consumer that is alone
+ * wants next. Returns its number. */
 uint32_t hr_ring_flush(struct hr_ring *ring, struct hr_ring_position next);
 uint32_t hr_ring_generation(const struct hr_ring *ring);
 

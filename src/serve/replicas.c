@@ -121,12 +121,13 @@ int hr_replicas_move(struct hr_session_host *host, struct hr_session *session,
                      const struct hr_state *state, struct hr_error *err)
 {
     struct hr_stream *stream = session->stream;
-    struct hr_state next = hr_stream_halt(stream);
 
-    /* A lone trainer gives what is void back by itself, when it learns of the new generation. */
-    if (hr_ring_consumer_count(hr_stream_ring(stream)) > 1)
-        hr_ring_recall(hr_stream_ring(stream), session->consumer);
     session->place = *state;
+    /* A lone trainer gives what is void back by itself, when it learns of the new generation. */
+    if (hr_ring_consumer_count(hr_stream_ring(stream)) == 1)
+        return hr_stream_seek(stream, state, err);
+    struct hr_state next = hr_stream_halt(stream);
+    hr_ring_recall(hr_stream_ring(stream), session->consumer);
     return settle(stream, session, find_places(host, session, stream, &next), &next, err);
 }
 

@@ -20,7 +20,9 @@ struct hr_session {
                                         having copied that, or until then */
     bool told_end;                   /* its stream's end or error was passed on */
     bool told_slow;                  /* the log has it that others wait for this replica */
-    struct hr_state place;           /* of a replica: where it last joined, moved or was sent back to */
+    /* Of a replica: the state with which it last joined, moved or was sent back. What the ring calls
+     * `from` begins there and moves on with each batch; this does not, and a halt asks both. */
+    struct hr_state place;
     char client[HR_WIRE_NAME_BYTES];
 };
 

@@ -125,9 +125,6 @@ void rig_seek(struct rig *rig, const struct hr_state *state)
 {
     struct hr_error err;
 
-    hr_stream_halt(rig->stream);
-    hr_ring_want(hr_stream_ring(rig->stream), rig->consumer,
-                 (struct hr_ring_position){state->cursor.epoch, state->cursor.step});
     must(hr_stream_seek(rig->stream, state, &err), &err);
 }
 
