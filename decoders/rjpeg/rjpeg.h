@@ -193,7 +193,10 @@ struct hr_rjpeg_file {
 int hr_rjpeg_decode_file(struct hr_rjpeg *ctx, const struct hr_rjpeg_file *file, const struct hr_rjpeg_box *box,
                          const struct hr_rjpeg_sink *sink, uint32_t *rows, struct hr_error *err) HR_MUST_CHECK;
 
-/* Which code decodes: "avx512", "avx2" or "c". Chosen by hr_cpu_flags() when the context is made. */
+/* All names of what may decode; each CPU has some of them. */
+#define HR_RJPEG_VARIANTS "c", "avx2", "avx512", "neon"
+
+/* Which code decodes. Chosen by hr_cpu_flags() when the context is made. */
 const char *hr_rjpeg_variant(const struct hr_rjpeg *ctx);
 /* For tests: takes the named one; false when this CPU cannot run it. */
 bool hr_rjpeg_set_variant(struct hr_rjpeg *ctx, const char *name);

@@ -62,7 +62,7 @@ static void repack(const uint8_t *jpeg, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const char *const variants[] = {"c", "avx2", "avx512"};
+    static const char *const variants[] = {HR_RJPEG_VARIANTS};
     static struct hr_rjpeg *decoder;
     struct hr_rjpeg_info info;
     struct hr_rjpeg_range ranges[4];

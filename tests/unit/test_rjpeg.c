@@ -18,7 +18,7 @@
 #include "lib/shared.h"
 #include "rjpeg/rjpeg.h"
 
-static const char *const variants[] = {"c", "avx2", "avx512"};
+static const char *const variants[] = {HR_RJPEG_VARIANTS};
 
 static void random_init(struct hr_rng *rng, uint32_t stream)
 {

@@ -14,7 +14,7 @@
 #include "jpeg_tool.h"
 #include "rjpeg/rjpeg.h"
 
-static const char *const variants[] = {"c", "avx2", "avx512"};
+static const char *const variants[] = {HR_RJPEG_VARIANTS};
 static const int samplings[][4] = {
     {1, 1, 1, 1}, {2, 2, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {1, 4, 1, 1},
     {2, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 1, 2}, {1, 1, 2, 2}, {3, 1, 1, 1}, {1, 3, 1, 1},
