@@ -51,7 +51,8 @@ struct hr_hplan {
 typedef void hr_hresize_fn(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst);
 
 /* The same for three rows of one channel, whose results go to dst, dst + pitch and dst + 2 * pitch. */
-typedef void hr_hresize_planes_fn(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst, size_t pitch);
+typedef void hr_hresize_planes_fn(const struct hr_hplan *plan, const uint8_t *const rows[3], int16_t *dst,
+                                  size_t pitch);
 
 /* dst[e] = (64 + sum(mulhrs(rows[t][e], coeff[t]))) >> 7, for ring rows << 7 and coefficients << 15
  * that are not negative; at most HR_NARROW_TAPS taps. */
