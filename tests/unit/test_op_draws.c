@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "decoders/blend.h"
 #include "decoders/ops/geometry.h"
 #include "decoders/ops/policy.h"
 
@@ -424,6 +425,109 @@ static void auto_augment_takes_every_pair_alike(void **state)
     }
 }
 
+/* ---- mixup and cutmix ---- */
+
+/* The distribution function of Beta(a, a) by the continued fraction of the incomplete beta function (Lentz), which
+ * converges fast up to 1/2; above, by symmetry. */
+static double beta_below(double a, double x)
+{
+    double front = exp(a * log(x * (1 - x)) - 2 * lgamma(a) + lgamma(2 * a)) / a, c = 1, d, f;
+
+    if (x > 0.5)
+        return 1 - beta_below(a, 1 - x);
+    d = 1 / (1 - 2 * a * x / (a + 1));
+    f = d;
+    for (int m = 1; m < 400; m++) {
+        double even = m * (a - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+        double odd = -(a + m) * (2 * a + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+        d = 1 / (1 + even * d);
+        c = 1 + even / c;
+        f *= c * d;
+        d = 1 / (1 + odd * d);
+        c = 1 + odd / c;
+        f *= c * d;
+    }
+    return front * f;
+}
+
+static void weights_have_the_beta_distribution(void **state)
+{
+    static const double alphas[] = {0.1, 0.2, 0.5, 0.8, 1, 2, 8, 60};
+
+    (void)state;
+    for (size_t k = 0; k < HR_ARRAY_SIZE(alphas); k++) {
+        struct cells cells = {"weight", 50};
+        struct hr_blend_spec spec = {.p = 1, .mixup_alpha = alphas[k]};
+        double expected[50], low = 0;
+        for (int i = 0; i < 50; i++) {
+            double up = i == 49 ? 1 : beta_below(alphas[k], (i + 1) / 50.0);
+            expected[i] = (up - low) * DRAWS < 1 ? 0 : up - low;
+            low = up;
+        }
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            struct hr_blend_draw d;
+            hr_blend_decide(&spec, 11, 3, i, &d);
+            assert_true(d.weight >= 0 && d.weight <= 1 && d.weight * 0x1p24 == floor(d.weight * 0x1p24));
+            int cell = (int)fmin(d.weight * 50, 49);
+            if (expected[cell] > 0) /* once in the whole test is too rare to count */
+                cells.seen[cell]++;
+        }
+        check(&cells, expected);
+    }
+}
+
+static void chances_of_mixing_are_as_stated(void **state)
+{
+    const struct hr_blend_spec spec = {.p = 0.7, .mixup_alpha = 0.3, .cutmix_alpha = 1, .switch_p = 0.2,
+                                       .height = 30, .width = 50};
+    uint64_t seen[3] = {0};
+
+    (void)state;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        struct hr_blend_draw d;
+        hr_blend_decide(&spec, 11, 3, i, &d);
+        seen[d.kind]++;
+        if (d.kind == HR_BLEND_NONE)
+            assert_true(d.weight == 1);
+    }
+    check_chance("none", seen[HR_BLEND_NONE], DRAWS, 0.3);
+    check_chance("cutmix", seen[HR_BLEND_CUTMIX], DRAWS, 0.7 * 0.2);
+}
+
+/* The middle of a box that is not cut is anywhere, its area is that of the weight, and cut boxes weigh what is left. */
+static void boxes_of_cutmix_are_anywhere(void **state)
+{
+    const struct hr_blend_spec spec = {.p = 1, .cutmix_alpha = 1, .height = SIDE, .width = SIDE / 2};
+    struct cells places = {"place", 64};
+    uint64_t touching = 0;
+
+    (void)state;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        struct hr_blend_draw d;
+        hr_blend_decide(&spec, 11, 3, i, &d);
+        assert_true(d.x0 <= d.x1 && d.x1 <= SIDE / 2 && d.y0 <= d.y1 && d.y1 <= SIDE);
+        double w = d.x1 - d.x0, h = d.y1 - d.y0;
+        assert_true(d.weight == 1 - w * h / (SIDE * (SIDE / 2.0)));
+        if (d.x0 == 0 || d.y0 == 0 || d.x1 == SIDE / 2 || d.y1 == SIDE) {
+            touching++;
+            continue;
+        }
+        if (w < 1 || w > SIDE / 16) /* small ones: nearly all of their places are inside */
+            continue;
+        put(&places, (floor((d.x0 + w / 2) / (SIDE / 2) * 8) * 8 + floor((d.y0 + h / 2) / SIDE * 8) + 0.5) / 64);
+        assert_true(fabs(h / w - 2) <= 2 / w + 1e-9); /* as the picture, but for whole pixels */
+    }
+    assert_true(touching > DRAWS / 3);
+    double inner = 0;
+    for (int i = 0; i < 64; i++)
+        inner += (i % 8 && i % 8 < 7 && i / 8 && i / 8 < 7) ? (double)places.seen[i] : 0;
+    for (int i = 0; i < 64; i++) { /* the outer ones lose those that touch the border */
+        bool is_inner = i % 8 && i % 8 < 7 && i / 8 && i / 8 < 7;
+        if (is_inner)
+            assert_true(fabs((double)places.seen[i] - inner / 36) < 4.5 * sqrt(inner / 36));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +539,9 @@ int main(void)
         cmocka_unit_test(rand_augment_chooses_evenly),
         cmocka_unit_test(trivial_augment_draws_all_magnitudes),
         cmocka_unit_test(auto_augment_takes_every_pair_alike),
+        cmocka_unit_test(weights_have_the_beta_distribution),
+        cmocka_unit_test(chances_of_mixing_are_as_stated),
+        cmocka_unit_test(boxes_of_cutmix_are_anywhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
