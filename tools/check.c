@@ -7,6 +7,7 @@
 
 #include "base/cpu.h"
 #include "decoders/ops/follow.h"
+#include "pipeline/blend.h"
 #include "pipeline/slot_layout.h"
 #include "tools/headrace.h"
 #include "tools/job.h"
@@ -29,7 +30,7 @@ const struct hr_command hr_command_check = {
     .summary = "check a pipeline file and show what it produces",
     .description = "Parses CONF, opens its datasets, evaluates its filters, and plans all. Prints what is "
                    "kept of each dataset and its part of the mix, the arrays of a batch with "
-                   "their types and shapes, the ops of media with all their defaults, the memory that "
+                   "their types and shapes, the ops of media and 'blend' with all their defaults, the memory that "
                    "the slots take, and the plan's digest. An error names the file, line and column "
                    "and what would fix it.",
     .args = args,
@@ -131,6 +132,8 @@ static void print_json(struct hr_buf *b, const struct hr_plan *plan,
     }
     hr_buf_finish(&text);
     hr_json_close(b, '}');
+    if (plan->blend)
+        hr_json_str(b, "blend", plan->blend->description);
     hr_json_close(b, '}');
     hr_buf_add_str(b, "\n");
 }
@@ -205,6 +208,10 @@ static void print_chains(struct hr_buf *b, const struct hr_plan *plan)
         first = false;
     }
     hr_buf_finish(&text);
+    if (plan->blend) {
+        hr_buf_add_str(b, first ? "\n" : "");
+        print_chain(b, plan->blend->description);
+    }
 }
 
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,
@@ -249,7 +256,7 @@ int hr_tool_check(int argc, char **argv)
         return code;
     if (hr_job_open(&job, o.cli.args[0], &err) < 0)
         return hr_job_failed(&err);
-    int ret = hr_order_check_world(&job.plan->order, 0, (uint32_t)o.world, &err);
+    int ret = hr_plan_check_world(job.plan, 0, (uint32_t)o.world, &err);
     if (ret == 0)
         ret = hr_slot_layout_init(&layout, job.plan,
                                   (uint32_t)(job.plan->order.spec.batch / (uint64_t)o.world), &err);

@@ -114,6 +114,20 @@ static int read_enum(const struct hr_call *call, const struct hr_arg *arg,
     return HR_E_CONFIG;
 }
 
+static int check_item(const struct hr_call *call, const struct hr_arg *item,
+                      const struct hr_arg_spec *spec, struct hr_error *err)
+{
+    bool whole = item->kind == HR_ARG_INT;
+
+    if (spec->type == HR_ARG_TYPE_STRS)
+        return item->text && item->kind != HR_ARG_NULL ? 0
+                                                       : expected(call, item, spec, "text or a list of texts", err);
+    if (!whole && (item->kind != HR_ARG_FLOAT || spec->type == HR_ARG_TYPE_INTS))
+        return expected(call, item, spec,
+                        spec->type == HR_ARG_TYPE_INTS ? "a list of integers" : "a list of numbers", err);
+    return check_range(call, item, spec, err);
+}
+
 static int read_list(const struct hr_call *call, const struct hr_arg *arg,
                      const struct hr_arg_spec *spec, struct hr_error *err)
 {
@@ -127,17 +141,13 @@ static int read_list(const struct hr_call *call, const struct hr_arg *arg,
         return HR_E_CONFIG;
     }
     for (int i = 0; i < count; i++) {
-        bool whole = items[i].kind == HR_ARG_INT;
-        if (!whole && (items[i].kind != HR_ARG_FLOAT || spec->type == HR_ARG_TYPE_INTS))
-            return expected(call, &items[i], spec,
-                            spec->type == HR_ARG_TYPE_INTS ? "a list of integers"
-                                                           : "a list of numbers",
-                            err);
-        int ret = check_range(call, &items[i], spec, err);
+        int ret = check_item(call, &items[i], spec, err);
         if (ret < 0)
             return ret;
     }
-    for (int i = 0; i < count; i++) {
+    if (spec->type == HR_ARG_TYPE_STRS)
+        *(const struct hr_arg **)spec->out = items;
+    for (int i = 0; i < count && spec->type != HR_ARG_TYPE_STRS; i++) {
         if (spec->type == HR_ARG_TYPE_INTS)
             ((int64_t *)spec->out)[i] = items[i].integer;
         else
@@ -182,6 +192,7 @@ static int read_one(const struct hr_call *call, const struct hr_arg *arg,
         return read_enum(call, arg, spec, err);
     case HR_ARG_TYPE_FLOATS:
     case HR_ARG_TYPE_INTS:
+    case HR_ARG_TYPE_STRS:
         return read_list(call, arg, spec, err);
     }
     return hr_fail(err, HR_E_INTERNAL, "argument type %d", (int)spec->type);

@@ -41,6 +41,7 @@ enum hr_arg_type {
     HR_ARG_TYPE_ENUM,  /* int *: index into choices */
     HR_ARG_TYPE_FLOATS, /* double[max_items], *count (int) set; a scalar counts as a list of one */
     HR_ARG_TYPE_INTS,  /* int64_t[max_items], likewise */
+    HR_ARG_TYPE_STRS,  /* const struct hr_arg **: the items with their places, borrowed; likewise */
 };
 
 struct hr_arg_spec {
@@ -51,8 +52,8 @@ struct hr_arg_spec {
     bool required;
     bool positional;            /* takes the "" argument of `op: value` */
     const char *const *choices; /* ENUM: NULL-terminated */
-    int min_items, max_items;   /* FLOATS, INTS */
-    int *count;                 /* FLOATS, INTS: may be NULL */
+    int min_items, max_items;   /* FLOATS, INTS, STRS */
+    int *count;                 /* FLOATS, INTS, STRS: may be NULL */
 };
 
 /* Reads a call's arguments by a table of specs. An unknown name is an error that names the nearest

@@ -232,6 +232,11 @@ static int read_fields(const struct reader *r, const char *key, const struct nod
     return hr_conf_fields(value, r->conf, r->err);
 }
 
+static int read_blend(const struct reader *r, const char *key, const struct node *value)
+{
+    return hr_conf_blend(value, r->conf, r->err);
+}
+
 static const struct key {
     const char *name;
     int (*read)(const struct reader *r, const char *key, const struct node *value);
@@ -254,6 +259,7 @@ static const struct key {
     {"read_ahead_bytes", read_read_ahead},
     {"storage_deadline_s", read_storage_deadline},
     {"fields", read_fields},
+    {"blend", read_blend},
 };
 
 /* What other loaders call it. */
@@ -263,7 +269,8 @@ static const char *const synonyms[][2] = {
     {"prefetch", "slots"},     {"prefetch_factor", "slots"}, {"path", "dataset"},
     {"data", "dataset"},       {"datasets", "dataset"},   {"columns", "fields"},
     {"features", "fields"},    {"on_error", "bad_records"}, {"filter", "where"},
-    {"stopping_strategy", "stop"},
+    {"stopping_strategy", "stop"}, {"mixup", "blend"},    {"cutmix", "blend"},
+    {"mix", "blend"},
 };
 
 static int unknown_top_key(const struct reader *r, const struct node *key)

@@ -40,6 +40,12 @@ struct hr_conf_field {
     int table_count;
 };
 
+/* `blend:` mixup and cutmix. What its arguments mean is for src/pipeline/blend_plan.c to say. */
+struct hr_conf_blend {
+    struct hr_call options;       /* images, labels, mode … */
+    struct hr_call mixup, cutmix; /* name NULL = not given */
+};
+
 struct hr_conf {
     const char *file; /* as given, or "<config>" for text */
     struct hr_conf_dataset *datasets;
@@ -65,6 +71,7 @@ struct hr_conf {
     int batch_line, seed_line, stop_line; /* where they were written, for errors found later; 0 = default */
     struct hr_conf_field *fields; /* none given: every field of the dataset, with defaults */
     int field_count;
+    const struct hr_conf_blend *blend; /* NULL = none */
     struct hr_conf_private *memory; /* owns all strings and arrays */
 };
 

@@ -1,5 +1,5 @@
-/* Fields: what they hold is handed on as calls (name, arguments, place) to those who own ops,
- * outputs and clips. Only the form is checked here. */
+/* Fields, and what is mixed of them: what they hold is handed on as calls (name, arguments, place) to those
+ * who own ops, outputs, clips and mixing. Only the form is checked here. */
 #include "conf/fields.h"
 
 #include <string.h>
@@ -210,5 +210,42 @@ int hr_conf_fields(const struct node *node, struct hr_conf *conf, struct hr_erro
         if (ret < 0)
             return ret;
     }
+    return 0;
+}
+
+/* `mixup` and `cutmix` are calls, with arguments or without; what stands beside them are arguments of all. */
+static int read_blend_member(const struct reader *r, const struct child *member, struct hr_conf_blend *blend)
+{
+    const struct node *key = member->key;
+
+    if (strcmp(key->text, "mixup") == 0)
+        return read_call(r, key, member->value, &blend->mixup);
+    if (strcmp(key->text, "cutmix") == 0)
+        return read_call(r, key, member->value, &blend->cutmix);
+    return read_named(r, member, &blend->options.args[blend->options.arg_count++]);
+}
+
+int hr_conf_blend(const struct node *node, struct hr_conf *conf, struct hr_error *err)
+{
+    struct reader r = {.conf = conf, .err = err};
+
+    if (is_null(node))
+        return 0;
+    if (node->kind != NODE_MAP) {
+        hr_conf_fail(err, conf->file, node, "'blend' must be a mapping");
+        return fail_hint(&r, "like 'blend: {images: image, labels: label, mixup: 0.2, cutmix: 1}'");
+    }
+    struct hr_conf_blend *blend = take(&r, 1, sizeof(*blend));
+    struct hr_arg *args = take(&r, (size_t)node->child_count, sizeof(*args));
+    if (!blend || !args)
+        return HR_E_NOMEM;
+    blend->options = (struct hr_call){.name = "blend", .args = args, .file = conf->file, .line = node->line,
+                                      .column = node->column};
+    for (const struct child *c = node->first; c; c = c->next) {
+        int ret = read_blend_member(&r, c, blend);
+        if (ret < 0)
+            return ret;
+    }
+    conf->blend = blend;
     return 0;
 }

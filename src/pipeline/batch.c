@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "pipeline/blend.h"
 
 static uint32_t power_of_two_from(uint32_t n)
 {
@@ -26,12 +27,15 @@ int hr_batch_init(struct hr_batch *batch, const struct hr_plan *plan,
     batch->samples = hr_alloc_zero(capacity, sizeof(*batch->samples));
     batch->ready = hr_alloc_zero(ring, sizeof(*batch->ready));
     batch->room_end = hr_alloc_zero(plan->output_count, sizeof(*batch->room_end));
+    bool rolls = plan->blend && plan->blend->mode == HR_BLEND_ROLL;
+    batch->rolled = rolls ? hr_alloc_zero(capacity, 1) : NULL;
     struct hr_sample_field *fields =
         hr_alloc_zero((size_t)capacity * plan->field_count, sizeof(*fields));
     struct hr_sample_plan *plans = hr_alloc_zero((size_t)capacity * plan->chain_count, sizeof(*plans));
     struct hr_sample_room *rooms =
         hr_alloc_zero((size_t)capacity * plan->output_count, sizeof(*rooms));
-    if (!batch->samples || !batch->ready || !batch->room_end || !fields || !plans || !rooms) {
+    if (!batch->samples || !batch->ready || (rolls && !batch->rolled) || !batch->room_end || !fields || !plans ||
+        !rooms) {
         hr_free(fields);
         hr_free(plans);
         hr_free(rooms);
@@ -62,6 +66,8 @@ void hr_batch_finish(struct hr_batch *batch)
     hr_free(batch->samples);
     hr_free(batch->ready);
     hr_free(batch->room_end);
+    hr_free(batch->rolled);
+    batch->rolled = NULL;
     batch->samples = NULL;
     batch->ready = NULL;
     batch->room_end = NULL;
@@ -80,6 +86,7 @@ void hr_batch_begin(struct hr_batch *batch, uint8_t *slot, uint32_t slot_idx,
     batch->planned = 0;
     batch->done = false;
     memset(batch->room_end, 0, batch->plan->output_count * sizeof(*batch->room_end));
+    hr_blend_begin(batch, share);
     atomic_store_explicit(&batch->bad_count, 0, memory_order_relaxed);
     atomic_store_explicit(&batch->cancelled, false, memory_order_relaxed);
     /* One more than the samples: planning itself holds the last count, so that the batch cannot

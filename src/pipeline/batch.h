@@ -50,6 +50,8 @@ struct hr_sample {
     int bad_code;           /* why a worker returned it */
     uint32_t rereads;       /* how often its bytes were wrong and read again */
     uint64_t damage, damage_before; /* what was wrong, in this reading and in the one before */
+    int64_t class_idx;      /* of the label that is mixed; below 0 = it has none */
+    _Atomic bool partner_in; /* of the first of two that are mixed: one of them is here (blend.c) */
     struct hr_sample_field *fields; /* [plan->field_count] */
     struct hr_sample_plan *plans;   /* [plan->chain_count] */
     struct hr_sample_room *rooms;   /* [plan->output_count] */
@@ -65,6 +67,8 @@ struct hr_batch {
     uint32_t slot_idx;
     uint32_t count; /* samples in this rank's share */
     struct hr_cursor cursor;
+    bool blended;              /* samples are mixed (blend.h) */
+    uint8_t *rolled;           /* [capacity] which take part, written by workers; NULL = neighbours are mixed */
     struct hr_sample *samples;
 
     /* reader thread only, while planning */

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "decoders/ops/follow.h"
+#include "pipeline/blend.h"
 #include "pipeline/follow.h"
 #include "pipeline/plan_parts.h"
 #include "shards/index.h"
@@ -565,8 +566,12 @@ static int build(struct builder *b)
         ret = plan_order(b);
     if (ret == 0)
         ret = add_fields(b);
+    if (ret == 0)
+        ret = hr_blend_plan(conf, plan, b->err);
     if (ret < 0)
         return ret;
+    if (plan->blend)
+        hr_buf_addf(&b->text, "%s\n", plan->blend->description);
     if (hr_buf_failed(&b->text))
         return hr_fail(b->err, HR_E_NOMEM, "no memory for the plan");
     plan->digest = hr_digest_of(hr_buf_str(&b->text), b->text.used);
@@ -612,6 +617,13 @@ int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
     return ret < 0 ? ret : create(conf, &sources, out, err);
 }
 
+int hr_plan_check_world(const struct hr_plan *plan, uint32_t rank, uint32_t world, struct hr_error *err)
+{
+    int ret = hr_order_check_world(&plan->order, rank, world, err);
+
+    return ret < 0 ? ret : hr_blend_check_world(plan, world, err);
+}
+
 void hr_plan_destroy(struct hr_plan *plan)
 {
     if (!plan)
@@ -620,6 +632,7 @@ void hr_plan_destroy(struct hr_plan *plan)
         hr_chain_destroy(plan->fields[i].chain);
         hr_free(plan->fields[i].follow);
     }
+    hr_blend_destroy(plan->blend);
     hr_order_finish(&plan->order);
     hr_sources_finish(&plan->sources);
     hr_free(plan->schema_idx);

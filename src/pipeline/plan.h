@@ -41,6 +41,7 @@ struct hr_plan_field {
     const int16_t *schema_idx; /* [source]: in that dataset's schema, -1 = it has no such field */
     enum hr_route route;
     struct hr_chain *chain;  /* CHAIN; owned */
+    uint32_t classes;        /* SCALAR: becomes a row of weights of so many classes; 0 = as it is */
     enum hr_dtype from, to;  /* FIXED, RAGGED tokens, SCALAR: conversion; equal = plain copy */
     uint64_t max_bytes;      /* RAGGED text: longer values are cut at a code point; 0 = no limit */
     bool may_be_absent;      /* some record lacks it: a NAME.present array follows */
@@ -72,6 +73,7 @@ struct hr_plan {
     struct hr_plan_part parts[HR_STATE_MAX_PARTS];
     struct hr_state_parts part_digests;
     struct hr_digest digest;
+    struct hr_blend *blend;   /* mixup and cutmix (blend.h); NULL = none; owned */
     char *description;        /* canonical text behind the digest; owned */
     enum hr_conf_bad bad_records;
     double bad_budget;
@@ -89,6 +91,10 @@ int hr_plan_open(const struct hr_conf *conf, struct hr_plan **out, struct hr_err
 int hr_plan_create(const struct hr_conf *conf, const struct hr_dataset *dataset,
                    struct hr_plan **out, struct hr_error *err) HR_MUST_CHECK;
 void hr_plan_destroy(struct hr_plan *plan); /* NULL is fine */
+
+/* Whether the global batch can be dealt out so: hr_order_check_world, and what is mixed stays on one rank. */
+int hr_plan_check_world(const struct hr_plan *plan, uint32_t rank, uint32_t world, struct hr_error *err)
+    HR_MUST_CHECK;
 
 /* The state before the first batch of this plan. */
 struct hr_state hr_plan_state(const struct hr_plan *plan);

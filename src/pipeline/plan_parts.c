@@ -140,7 +140,7 @@ int hr_plan_check_state(const struct hr_plan *plan, const struct hr_state *loade
         return ret;
     snprintf(text, sizeof(text), "%.200s; what differs first: %.100s", err->text,
              (uint32_t)part < ours.parts.count ? plan->parts[part].name
-                                               : "fields or ops that this plan has not");
+                                               : "fields, ops or a 'blend' that this plan has not");
     memcpy(err->text, text, sizeof(text));
     return ret;
 }

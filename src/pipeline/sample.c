@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "io/io.h"
+#include "pipeline/blend.h"
 #include "pipeline/convert.h"
 #include "pipeline/follow.h"
 
@@ -503,10 +504,14 @@ static int finish_index_value(struct hr_sample *s, const struct hr_plan_field *f
     if (schema_idx_of(s, f) >= 0)
         hr_dataset_scalar(dataset_of(s), s->record, (uint32_t)schema_idx_of(s, f), &v);
     *present = v.present;
+    if (f->classes)
+        s->class_idx = -1;
     if (!v.present) {
         finish_absent(s, f);
         return 0;
     }
+    if (f->classes)
+        return hr_blend_label(s, v.i64, (float *)hr_sample_fixed_dst(s, out), err);
     if (f->route == HR_ROUTE_SCALAR) {
         uint8_t boolean = v.i64 != 0;
         const void *src = f->from == HR_DTYPE_F64    ? (const void *)&v.f64

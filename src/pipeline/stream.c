@@ -6,12 +6,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "pipeline/blend.h"
 #include "pipeline/engine_parts.h"
 
 int hr_stream_create(struct hr_engine *engine, const struct hr_plan *plan, uint32_t rank,
                      uint32_t world, bool shared, struct hr_stream **out, struct hr_error *err)
 {
-    int ret = hr_order_check_world(&plan->order, rank, world, err);
+    int ret = hr_plan_check_world(plan, rank, world, err);
     char name[64];
 
     if (ret < 0)
@@ -96,6 +97,12 @@ static void leave(struct hr_stream *s, struct hr_batch *batch)
     s->published++;
 }
 
+static void complete(struct hr_batch *batch)
+{
+    hr_blend_complete(batch);
+    hr_batch_complete(batch);
+}
+
 void hr_stream_batch_done(struct hr_batch *batch)
 {
     struct hr_stream *s = batch->stream;
@@ -105,7 +112,7 @@ void hr_stream_batch_done(struct hr_batch *batch)
     if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed))
         hr_batch_discard(batch);
     else
-        hr_batch_complete(batch);
+        complete(batch);
     pthread_mutex_lock(&s->lock);
     batch->done = true;
     while (s->published < s->begun) {

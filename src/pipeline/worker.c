@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/mem.h"
+#include "pipeline/blend.h"
 #include "pipeline/engine_parts.h"
 
 enum { WARM_UP_SAMPLES = 2048, MAX_REREADS = 8 };
@@ -133,6 +134,18 @@ static HR_COLD bool read_again(struct hr_sample *s)
     return true;
 }
 
+static void blend(struct hr_worker *w, struct hr_sample *s)
+{
+    struct hr_finisher *f = &w->finisher;
+
+    if (!f->plan->blend || f->no_decode)
+        return;
+    uint64_t t0 = f->timed ? hr_clock_ns() : 0;
+    hr_blend_sample_in(s);
+    if (f->timed)
+        f->times.decode_ns += hr_clock_ns() - t0;
+}
+
 static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
 {
     struct hr_engine *e = w->engine;
@@ -151,6 +164,7 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index,
             hr_bad_note_mended(e->bad, s->place.source, s->record);
         }
         hr_bad_note_good(e->bad);
+        blend(w, s);
         hr_engine_sample_done(batch, 1);
     } else if (ret == HR_E_CHECKSUM && read_again(s)) {
         atomic_fetch_add_explicit(&e->io_retries, 1, memory_order_relaxed);

@@ -229,7 +229,7 @@ static int handle_hello(struct hr_session_host *host, struct hr_session *session
         return refuse(session, &err);
     }
     bool now = hello->join_now && hello->want_shared && hello->state_bytes == 0;
-    ret = hr_order_check_world(&host->plan->order, hello->rank, hello->world, &err);
+    ret = hr_plan_check_world(host->plan, hello->rank, hello->world, &err);
     if (ret == 0)
         ret = accept_state(host->plan, hello->state, hello->state_bytes, hello->force_state != 0,
                            &state, &err);
