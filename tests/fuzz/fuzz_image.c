@@ -1,6 +1,6 @@
 /* Any bytes as a picture, built once for each family of formats: measured, and decoded through chains that
  * crop, shrink, turn and resize, by the facts that measuring found or by made-up ones where it refused.
- * The first two bytes choose chain and epoch. A JPEG is also repacked: what is taken comes back byte for byte,
+ * The first two bytes choose chain and epoch, and whether it is also decoded as a mask. A JPEG is also repacked: what is taken comes back byte for byte,
  * and is decoded in that form. Every failure is one of a sample, with a reason. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { MAX_PIXELS = 1 << 20, HEAD_BYTES = 2, CHAINS = 4 }; /* larger claims are left to the size limit */
+enum { MAX_PIXELS = 1 << 20, HEAD_BYTES = 2, CHAINS = 4, MASK = 128 }; /* larger claims: left to the size limit */
 
 /* FUZZ_FORMAT: the one; UNKNOWN: those that FFmpeg decodes. */
 static bool ours(enum hr_media_format format)
@@ -75,10 +75,23 @@ static struct hr_chain *make_chain(int which, const struct hr_facts *facts)
     return chain;
 }
 
-static void decode(const uint8_t *head, const struct hr_facts *facts, unsigned encoding, const uint8_t *value,
-                   size_t bytes)
+static struct hr_chain *make_mask(const struct hr_chain *leader, const struct hr_facts *facts)
 {
-    struct hr_chain *chain = make_chain(head[0] % CHAINS, facts);
+    struct hr_arg wide = word("dtype", "i64");
+    const struct hr_call output = {.name = "output", .args = &wide, .arg_count = 1};
+    struct hr_chain_spec spec = {.type = HR_FIELD_IMAGE, .field = "m", .leader = leader, .output = &output,
+                                 .max_width = facts->width, .max_height = facts->height};
+    struct hr_chain *chain = NULL;
+    struct hr_error err = HR_ERROR_INIT;
+
+    if (hr_chain_create(&spec, &chain, &err) < 0)
+        abort();
+    return chain;
+}
+
+static void decode_by(struct hr_chain *chain, const uint8_t *head, const struct hr_facts *facts, unsigned encoding,
+                      const uint8_t *value, size_t bytes)
+{
     struct hr_context *context = NULL;
     struct hr_error err = HR_ERROR_INIT;
     struct hr_sample_plan plan;
@@ -94,6 +107,19 @@ static void decode(const uint8_t *head, const struct hr_facts *facts, unsigned e
         hr_free(dst[0]);
     }
     hr_context_destroy(context);
+}
+
+static void decode(const uint8_t *head, const struct hr_facts *facts, unsigned encoding, const uint8_t *value,
+                   size_t bytes)
+{
+    struct hr_chain *chain = make_chain(head[0] % CHAINS, facts);
+
+    decode_by(chain, head, facts, encoding, value, bytes);
+    if (head[0] & MASK) {
+        struct hr_chain *mask = make_mask(chain, facts);
+        decode_by(mask, head, facts, encoding, value, bytes);
+        hr_chain_destroy(mask);
+    }
     hr_chain_destroy(chain);
 }
 

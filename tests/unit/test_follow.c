@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/fd.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decoders/ops/follow.h"
@@ -264,6 +266,66 @@ static void any_bits_give_finite_numbers(void **state)
     }
 }
 
+/* ---- masks ---- */
+
+static struct hr_chain *make_chain(const struct hr_chain *leader)
+{
+    struct hr_arg size = {.name = "", .kind = HR_ARG_INT, .integer = 20, .number = 20, .text = "20"};
+    struct hr_call ops[] = {{.name = "random_resized_crop", .args = &size, .arg_count = 1},
+                            {.name = "rotate", .args = &size, .arg_count = 1}};
+    struct hr_chain_spec spec = {.type = HR_FIELD_IMAGE, .field = "f", .leader = leader};
+    struct hr_chain *chain;
+    struct hr_error err;
+
+    spec.ops = leader ? NULL : ops;
+    spec.op_count = leader ? 0 : 2;
+    assert_int_equal(hr_chain_create(&spec, &chain, &err), 0);
+    return chain;
+}
+
+/* A file as it is, then with bytes changed or cut off: rows of ids, or an error of that sample. */
+static void damaged_masks_are_refused_or_rows(void **state)
+{
+    static const char *const names[] = {"P02-palette-trns", "P03-palette4-trns", "P03b-palette1-trns", "P07b-la",
+                                        "P05-adam7", "P01-rgb16", "P08-idat-crc-bad"};
+    struct hr_chain *leader = make_chain(NULL), *mask = make_chain(leader);
+    struct hr_context *context;
+    struct hr_rng rng;
+    uint8_t out[20 * 20];
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out};
+
+    (void)state;
+    hr_rng_init(&rng, 4, 0, 0, 0);
+    assert_int_equal(hr_context_create(mask, &context, NULL), 0);
+    for (size_t i = 0; i < HR_ARRAY_SIZE(names) * 200; i++) {
+        struct hr_facts facts;
+        struct hr_sample_plan plan;
+        struct hr_error err;
+        char path[1024];
+        void *png;
+        size_t count;
+        snprintf(path, sizeof(path), "%s/tests/data/cases/%s.png", getenv("HR_SOURCE_ROOT"), names[i / 200]);
+        assert_int_equal(hr_fd_read_file(path, 1 << 20, &png, &count, NULL), 0);
+        assert_int_equal(hr_media_measure(png, count, HR_FIELD_IMAGE, false, NULL, &facts, &err), 0);
+        size_t left = i % 4 == 3 ? hr_rng_below(&rng, count) : count;
+        uint8_t *tight = hr_alloc_zero(1, left + HR_CHAIN_PADDING);
+        memcpy(tight, png, left);
+        for (size_t k = 0; k < i % 200 / 10 && left > 60; k++)
+            tight[41 + hr_rng_below(&rng, left - 41)] ^= (uint8_t)(1 << hr_rng_below(&rng, 8));
+        assert_int_equal(hr_chain_plan(mask, &facts, left, 1, 0, i, 0, &plan, &err), 0);
+        int ret = hr_chain_decode(mask, context, &plan, HR_ENCODING_AS_IS, tight, left, dst, &err);
+        if (i % 200 == 0)
+            assert_int_equal(ret, i / 200 < 4 ? 0 : i / 200 < 6 ? HR_E_FORMAT : ret);
+        if (ret < 0)
+            assert_int_equal(hr_error_scope_of(ret), HR_SCOPE_SAMPLE);
+        hr_free(tight);
+        hr_free(png);
+    }
+    hr_context_destroy(context);
+    hr_chain_destroy(mask);
+    hr_chain_destroy(leader);
+}
+
 /* ---- options ---- */
 
 static struct hr_arg word(const char *name, const char *text)
@@ -343,6 +405,7 @@ int main(void)
         cmocka_unit_test(mirrored_pictures_exchange_left_and_right),
         cmocka_unit_test(numbers_that_are_none_become_zeros_that_are_not_kept),
         cmocka_unit_test(any_bits_give_finite_numbers),
+        cmocka_unit_test(damaged_masks_are_refused_or_rows),
         cmocka_unit_test(options_have_defaults_and_are_described),
         cmocka_unit_test(options_that_make_no_sense_are_refused_with_a_place),
     };
