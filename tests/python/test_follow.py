@@ -323,6 +323,93 @@ def test_a_mask_of_another_size_is_a_bad_record_with_its_place(tmp_path):
         next(iter(headrace.Loader(conf)))
 
 
+# ---- from the files that people have ----
+
+
+def test_coco_by_the_tutorial(tmp_path, monkeypatch):
+    """The tutorial's own lines, its pack command and conf/detection.yaml, over a small set in COCO's form."""
+    rng = np.random.default_rng(9)
+    images, annotations = [], []
+    (tmp_path / "images").mkdir()
+    for i in range(9):
+        w, h = int(rng.integers(120, 200)), int(rng.integers(120, 200))
+        pixels = np.full((h, w, 3), 110, np.uint8)
+        for _ in range(i % 3):
+            x, y = int(rng.integers(20, w // 2)), int(rng.integers(20, h // 2))
+            bw, bh = int(rng.integers(30, 50)), int(rng.integers(30, 50))
+            pixels[y:y + bh, x:x + bw] = COLOUR[1]
+            annotations.append({"id": len(annotations), "image_id": 100 + i, "category_id": 3 + i, "bbox": [x, y, bw, bh]})
+        Image.fromarray(pixels).save(tmp_path / "images" / f"{i}.jpg", quality=95)
+        images.append({"id": 100 + i, "file_name": f"{i}.jpg", "width": w, "height": h})
+    (tmp_path / "instances.json").write_text(json.dumps({"images": images, "annotations": annotations}))
+    text = (feed.ROOT / "docs" / "tutorial.md").read_text().split("## 7. Boxes and masks")[1]
+    monkeypatch.chdir(tmp_path)
+    exec(text.split("```python\n")[1].split("```")[0], {})
+    feed.run("pack", "train.jsonl", "coco.hrd", "--type", "boxes=f32[n,4]", "--type", "labels=i64[n]")
+    assert "pack train.jsonl coco.hrd --type 'boxes=f32[n,4]' --type 'labels=i64[n]'" in text
+    conf = (feed.ROOT / "conf" / "detection.yaml").read_text().replace("batch: 64", "batch: 3")
+    (tmp_path / "detection.yaml").write_text(conf)
+    assert "boxes.kept" in feed.run("check", "detection.yaml").stdout
+    seen_boxes = 0
+    with headrace.Loader("detection.yaml") as loader:
+        for _ in range(4):
+            for batch in loader:
+                for i in range(3):
+                    boxes, kept, labels = (batch[name][i] for name in ("boxes", "boxes.kept", "labels"))
+                    record = int(batch.records[i])
+                    assert len(boxes) == len(kept) == len(labels) == record % 3 and (labels == 3 + record).all()
+                    image = np.array(batch["image"][i], np.float32).transpose(1, 2, 0)
+                    image = (image * [0.229, 0.224, 0.225] + [0.485, 0.456, 0.406]) * 255
+                    found = seen(image[..., 0] - image[..., 1] > 60)
+                    if record % 3 != 1 or found is None:
+                        continue
+                    assert kept[0] and np.abs(found - boxes[0]).max() < 12  # a pixel of the source is up to 10 wide
+                    seen_boxes += 1
+    assert seen_boxes > 6
+
+
+def packed(tmp_path, lines, *types):
+    (tmp_path / "set.jsonl").write_text("\n".join(lines))
+    dataset = tmp_path / "set.hrd"
+    said = feed.run("pack", tmp_path / "set.jsonl", dataset, *[a for t in types for a in ("--type", t)], code=None)
+    return dataset, said
+
+
+def test_lists_of_numbers_become_arrays(tmp_path):
+    lines = ['{"a": [[1, 2.5], [3, -4e2]], "b": [1, 2, 3], "c": [[[1, 2, 2], [3, 4, 1]]], "d": 1}',
+             '{"a": [], "b": [-9223372036854775808, 9223372036854775807, 0], "c": [[1, 2, 2, 3, 4, 1], [5, 6, 0, 7, 8, 0]]}',
+             '{"a": [5, 6, 7, 8], "b": [0, 0, 0], "c": [1, 2, 2, 3, 4, 1]}', '{"a": null, "b": [7, 8, 9]}']
+    dataset, said = packed(tmp_path, lines, "a=f32[n,2]", "b=i64[3]", "c=i32[n,2,3]")
+    assert said.returncode == 0 and "0 rejected" in said.stdout, said.stderr
+    with headrace.Loader({"dataset": str(dataset), "batch": 4, "order": "none"}) as loader:
+        b = next(iter(loader))
+        assert b["a"].dtype_name == "f32" and b["b"].dtype == np.int64
+        assert [x.tolist() for x in b["a"]] == [[[1, 2.5], [3, -400]], [], [[5, 6], [7, 8]], []]
+        assert b["a"][1].shape == (0, 2) and list(b["a.present"]) == [True, True, True, False]
+        assert b["b"].tolist() == [[1, 2, 3], [-(1 << 63), (1 << 63) - 1, 0], [0, 0, 0], [7, 8, 9]]
+        assert [x.shape for x in b["c"]][:3] == [(1, 2, 3), (2, 2, 3), (1, 2, 3)]
+        assert b["c"][1].ravel().tolist() == [1, 2, 2, 3, 4, 1, 5, 6, 0, 7, 8, 0]
+
+
+@pytest.mark.parametrize("kind, value", [
+    ("f32[n,4]", "[[1, 2, 3]]"), ("f32[n,4]", "[1, 2, 3]"), ("f32[n,4]", "[[1, 2, 3, 4], 5]"), ("f32[4]", "[]"),
+    ("f32[n]", "[1, [2]]"), ("f32[n]", '["1"]'), ("f32[n]", "[true]"), ("f32[n]", "[null]"), ("f32[n]", "[1e39]"),
+    ("f64[n]", "[1e999]"), ("f64[n]", "[NaN]"), ("i64[n]", "[1.5]"), ("i64[n]", "[9223372036854775808]"),
+    ("i32[n]", "[2147483648]"), ("u8[n]", "[-1]"), ("u8[n]", "[256]"), ("f32[n]", "3"), ("f32[n]", '{"x": 1}'),
+    ("f32[n]", '"@x.npy"'), ("f32[n,2,2]", "[[[1, 2], [3, 4, 5]]]"),
+])
+def test_lists_that_do_not_fit_reject_their_record(tmp_path, kind, value):
+    dataset, said = packed(tmp_path, [f'{{"a": {value}}}', '{"b": 1}'], f"a={kind}")
+    assert said.returncode == 0 and "1 rejected" in said.stdout, said.stdout + said.stderr
+    assert len((dataset / "rejects.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["f32", "f32[]", "f16[n]", "f32[n,n]", "f32[4,n]", "f32[0]", "f32[n", "f32[n]x", "f32[n,1,1,1,1,1,1]",
+                                  "f32[99999999999999999999]", "tensor"])
+def test_types_that_are_none_are_refused(tmp_path, kind):
+    assert packed(tmp_path, ['{"a": [1]}'], f"a={kind}")[1].returncode == 2
+
+
 # ---- order and state ----
 
 
