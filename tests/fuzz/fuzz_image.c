@@ -1,7 +1,7 @@
 /* Any bytes as a picture, built once for each family of formats: measured, and decoded through chains that
  * crop, shrink, turn and resize, by the facts that measuring found or by made-up ones where it refused.
- * The first two bytes choose chain and epoch, and whether it is also decoded as a mask. A JPEG is also repacked: what is taken comes back byte for byte,
- * and is decoded in that form. Every failure is one of a sample, with a reason. */
+ * The first two bytes choose chain and epoch, and whether it is a mask as well. A JPEG is also repacked: what is
+ * taken comes back byte for byte, and is decoded in that form. Every failure is one of a sample, with a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
