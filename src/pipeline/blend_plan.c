@@ -155,14 +155,33 @@ static int check_size(struct reader *r, struct hr_blend *blend, const struct hr_
     return 0;
 }
 
+/* Boxes, keypoints and masks belong to one picture, and to none that is mixed of two. */
+static int check_followers(struct reader *r, const struct hr_arg *arg, const struct hr_plan_field *f)
+{
+    const struct hr_plan *plan = r->plan;
+
+    if (f->leader >= 0) {
+        hr_fail(r->err, HR_E_CONFIG, "'%s' is a mask, whose class ids cannot be mixed", arg->text);
+        return fail_at_arg(r, arg, "mix pictures that nothing follows");
+    }
+    for (uint32_t i = 0; i < plan->field_count; i++)
+        if (plan->fields[i].leader == f - plan->fields) {
+            hr_fail(r->err, HR_E_CONFIG, "'%s' follows '%s', which is mixed of two pictures", plan->fields[i].name,
+                    arg->text);
+            return fail_at_arg(r, arg, "leave the blend out, or what follows the picture");
+        }
+    return 0;
+}
+
 static int add_images(struct reader *r, struct hr_blend *blend, const struct hr_arg *arg)
 {
     const struct hr_plan *plan = r->plan;
     const struct hr_plan_field *f = find_field(r, arg);
     uint32_t before = blend->array_count;
 
-    if (!f)
-        return HR_E_CONFIG;
+    int ret = f ? check_followers(r, arg, f) : HR_E_CONFIG;
+    if (ret < 0)
+        return ret;
     for (uint32_t i = 0; i < blend->field_count; i++)
         if (&plan->fields[blend->fields[i]] == f) {
             hr_fail(r->err, HR_E_CONFIG, "'%s' is listed twice", arg->text);
@@ -176,7 +195,7 @@ static int add_images(struct reader *r, struct hr_blend *blend, const struct hr_
             hr_fail(r->err, HR_E_CONFIG, "pictures of '%s' have different sizes, so they cannot be mixed", arg->text);
             return fail_at_arg(r, arg, "end its ops with a crop or 'resize: [H, W]', and leave 'ragged' out");
         }
-        int ret = check_size(r, blend, arg, &array->shape);
+        ret = check_size(r, blend, arg, &array->shape);
         if (ret < 0)
             return ret;
         array->output = i;

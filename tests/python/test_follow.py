@@ -474,3 +474,11 @@ def test_what_cannot_be_is_refused_at_its_place(painted, tmp_path, fields, text)
     said = feed.run("check", path, code=None)
     assert said.returncode != 0 and text in said.stderr
     assert f"p.yaml:3:{line.index('@') + 1}" in said.stderr, said.stderr
+
+
+@pytest.mark.parametrize("images, text", [("image", "'mask' follows 'image', which is mixed"), ("mask", "'mask' is a mask")])
+def test_what_is_mixed_of_two_pictures_has_no_followers(painted, tmp_path, images, text):
+    conf = {"dataset": str(painted[0]), "batch": 4, "fields": {**FOLLOWERS, "image": {"ops": [{"resize": [9, 9]}]}},
+            "blend": {"images": images, "labels": "size", "num_classes": 3, "mixup": 1}}
+    (tmp_path / "p.yaml").write_text(json.dumps(conf))
+    assert text in feed.run("check", tmp_path / "p.yaml", code=2).stderr
