@@ -302,7 +302,7 @@ static bool push_managed(void *user, const uint8_t *row)
 /* What kind of profile a picture can have: 1 gray, 3 RGB, 4 CMYK. */
 static uint32_t samples_of(const struct hr_image_choice *choice, const struct hr_facts *facts)
 {
-    if (facts->channels == 4 && choice->image == hr_decoder_jpeg.image)
+    if (facts->channels == 4 && (choice->image == hr_decoder_jpeg.image || choice->image == &hr_repacked_jpeg_decoder))
         return 4;
     return facts->channels == 1 || facts->channels == 2 ? 1 : 3;
 }

@@ -12,10 +12,12 @@
 #include "decoders/rpng.h"
 #include "decoders/scratch.h"
 
+enum { ROW_PAD = 64 };
+
 struct repacked {
     struct hr_rjpeg *codec;
-    uint8_t *gray; /* one row, for pictures stored as RGB that are wanted gray */
-    size_t gray_room;
+    uint8_t *converted; /* one row, for pictures that are stored otherwise than wanted: CMYK, RGB as gray */
+    size_t converted_room;
 };
 
 struct rows {
@@ -31,7 +33,7 @@ static void destroy(void *state)
     if (!r)
         return;
     hr_rjpeg_destroy(r->codec);
-    hr_free(r->gray);
+    hr_free(r->converted);
     hr_free(r);
 }
 
@@ -69,10 +71,51 @@ static void push_planes(void *user, const uint8_t *const planes[3])
 static void push_row_as_gray(void *user, const uint8_t *row)
 {
     struct rows *rows = user;
-    uint8_t *gray = rows->repacked->gray;
+    uint8_t *gray = rows->repacked->converted;
 
     hr_pixels_rgb_to_gray(gray, row, rows->request->w);
     push_row(user, gray);
+}
+
+/* A row that lies before the room for its planes. */
+static void push_split(struct rows *rows, uint8_t *rgb, size_t width)
+{
+    size_t step = width + ROW_PAD;
+    uint8_t *first = rgb + 3 * width + ROW_PAD;
+
+    for (size_t x = 0; x < width; x++)
+        for (size_t c = 0; c < 3; c++)
+            first[c * step + x] = rgb[3 * x + c];
+    push_planes(rows, (const uint8_t *const[3]){first, first + step, first + 2 * step});
+}
+
+static void push_row_of_cmyk(void *user, const uint8_t *row)
+{
+    struct rows *rows = user;
+    uint8_t *rgb = rows->repacked->converted;
+
+    hr_pixels_cmyk_to_rgb(rgb, row, rows->request->w);
+    if (rows->request->channels == 1)
+        hr_pixels_rgb_to_gray(rgb, rgb, rows->request->w);
+    if (rows->request->push_planes)
+        push_split(user, rgb, rows->request->w);
+    else
+        push_row(user, rgb);
+}
+
+/* Takes the channels that the picture has, and makes of them what is wanted. */
+static int choose_sink(struct repacked *r, const struct hr_rjpeg_info *info, const struct hr_image_request *q,
+                       struct hr_rjpeg_sink *sink, struct hr_error *err)
+{
+    bool cmyk = info->components == 4 && q->channels != 4, as_gray = info->colour == HR_RJPEG_RGB && q->channels == 1;
+
+    if (!cmyk && !as_gray)
+        return 0;
+    if (hr_scratch_grow_bytes(&r->converted, &r->converted_room, 6 * (size_t)q->w + 4 * ROW_PAD) < 0)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", q->w);
+    sink->row = cmyk ? push_row_of_cmyk : push_row_as_gray;
+    sink->channels = cmyk ? 4 : 3;
+    return 0;
 }
 
 static int decode(void *state, const struct hr_image_request *q, struct hr_error *err)
@@ -92,13 +135,8 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
     if (info.width != q->picture_w || info.height != q->picture_h)
         return hr_fail(err, HR_E_DECODE, "the picture is %u x %u, the index says %u x %u",
                        info.width, info.height, q->picture_w, q->picture_h);
-    if (q->channels == 1 && info.colour == HR_RJPEG_RGB) {
-        if (hr_scratch_grow_bytes(&r->gray, &r->gray_room, (size_t)q->w + 64) < 0)
-            return hr_fail(err, HR_E_NOMEM, "no memory for a row of %u pixels", q->w);
-        sink.row = push_row_as_gray;
-        sink.channels = 3;
-    }
-    return hr_rjpeg_decode(r->codec, &view, &box, &sink, err);
+    ret = choose_sink(r, &info, q, &sink, err);
+    return ret < 0 ? ret : hr_rjpeg_decode(r->codec, &view, &box, &sink, err);
 }
 
 /* The profile is in the original's markers, which are kept. */

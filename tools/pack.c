@@ -257,6 +257,8 @@ static const struct hr_schema *schema_of(const struct pack *p)
 static void add_jpeg_json(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
 {
     hr_json_uint(out, "jpeg_repacked", jpeg->repacked);
+    hr_json_uint(out, "jpeg_repacked_progressive", jpeg->progressive);
+    hr_json_uint(out, "jpeg_repacked_cmyk", jpeg->cmyk);
     hr_json_uint(out, "jpeg_repacked_from_bytes", jpeg->file_bytes);
     hr_json_uint(out, "jpeg_repacked_to_bytes", jpeg->stored_bytes);
     hr_json_uint(out, "jpeg_kept", hr_jpeg_counts_kept(jpeg));
@@ -266,7 +268,19 @@ static void add_jpeg_json(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
     hr_json_close(out, '}');
 }
 
-/* "617 JPEG pictures repacked (52.9 MB -> 57.4 MB, 1.085x), 23 kept as they are (21 progressive, 2 cmyk)" */
+/* "21 progressive, 2 cmyk; " */
+static void add_kinds(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
+{
+    char a[32], b[32];
+
+    if (jpeg->progressive)
+        hr_buf_addf(out, "%s progressive%s", hr_cli_format_count(jpeg->progressive, a), jpeg->cmyk ? ", " : "; ");
+    if (jpeg->cmyk)
+        hr_buf_addf(out, "%s cmyk; ", hr_cli_format_count(jpeg->cmyk, b));
+}
+
+/* "640 JPEG pictures repacked (21 progressive, 2 cmyk; 54.9 MB -> 59.7 MB, 1.087x), 3 kept as they are (2 damaged, 1
+ * other)" */
 static void add_jpeg_text(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
 {
     uint64_t kept = hr_jpeg_counts_kept(jpeg);
@@ -276,9 +290,12 @@ static void add_jpeg_text(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
     if (!jpeg->repacked && !kept)
         return;
     hr_buf_addf(out, "%s JPEG pictures repacked", hr_cli_format_count(jpeg->repacked, a));
-    if (jpeg->repacked)
-        hr_buf_addf(out, " (%s -> %s, %.3fx)", hr_cli_format_bytes(jpeg->file_bytes, a),
+    if (jpeg->repacked) {
+        hr_buf_add_str(out, " (");
+        add_kinds(out, jpeg);
+        hr_buf_addf(out, "%s -> %s, %.3fx)", hr_cli_format_bytes(jpeg->file_bytes, a),
                     hr_cli_format_bytes(jpeg->stored_bytes, b), (double)jpeg->stored_bytes / (double)jpeg->file_bytes);
+    }
     hr_buf_addf(out, ", %s kept as %s", hr_cli_format_count(kept, a), kept == 1 ? "it is" : "they are");
     for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
         if (jpeg->kept[i]) {

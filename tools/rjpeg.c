@@ -53,6 +53,7 @@ const struct hr_command hr_command_rjpeg = {
 struct result {
     uint64_t jpeg_bytes, packed_bytes, pixels;
     uint64_t repack_ns, restore_ns, decode_ns;
+    uint32_t progressive, cmyk; /* files of these kinds */
 };
 
 struct rows {
@@ -78,6 +79,8 @@ static int measure_decode(struct hr_rjpeg *decoder, const struct hr_buf *packed,
     struct hr_rjpeg_box box = {0, 0, info.width, info.height};
     struct hr_rjpeg_sink sink = {.row = count_row, .user = &rows, .channels = info.components};
     r->pixels = (uint64_t)info.width * info.height;
+    r->progressive = info.progressive;
+    r->cmyk = info.components == 4;
     r->decode_ns = UINT64_MAX;
     for (int64_t i = 0; i < rounds && ret >= 0; i++) {
         uint64_t start = hr_clock_thread_ns();
@@ -120,14 +123,33 @@ static void add_json(struct hr_buf *out, const struct result *r)
     hr_json_double(out, "repack_us", (double)r->repack_ns * 1e-3);
     hr_json_double(out, "restore_us", (double)r->restore_ns * 1e-3);
     hr_json_double(out, "decode_us", (double)r->decode_ns * 1e-3);
+    hr_json_uint(out, "progressive", r->progressive);
+    hr_json_uint(out, "cmyk", r->cmyk);
 }
 
-static void add_text(struct hr_buf *out, const char *name, const struct result *r)
+/* ", progressive" of one file, ", 21 progressive, 2 cmyk" of several. */
+static void add_kinds(struct hr_buf *out, const struct result *r, bool several)
 {
-    hr_buf_addf(out, "%s: %llu -> %llu bytes (%.3fx), repacked in %.0f us, restored in %.0f us, decoded in %.0f us\n",
+    const struct {
+        const char *name;
+        uint32_t count;
+    } kinds[] = {{"progressive", r->progressive}, {"cmyk", r->cmyk}};
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(kinds); i++)
+        if (kinds[i].count && several)
+            hr_buf_addf(out, ", %u %s", kinds[i].count, kinds[i].name);
+        else if (kinds[i].count)
+            hr_buf_addf(out, ", %s", kinds[i].name);
+    hr_buf_add_str(out, "\n");
+}
+
+static void add_text(struct hr_buf *out, const char *name, const struct result *r, bool several)
+{
+    hr_buf_addf(out, "%s: %llu -> %llu bytes (%.3fx), repacked in %.0f us, restored in %.0f us, decoded in %.0f us",
                 name, (unsigned long long)r->jpeg_bytes, (unsigned long long)r->packed_bytes,
                 (double)r->packed_bytes / (double)r->jpeg_bytes, (double)r->repack_ns * 1e-3,
                 (double)r->restore_ns * 1e-3, (double)r->decode_ns * 1e-3);
+    add_kinds(out, r, several);
 }
 
 static void add_refusal(struct hr_buf *out, bool json, const struct hr_error *err, const char *name)
@@ -148,6 +170,8 @@ static void add_result(struct result *total, const struct result *r)
     total->repack_ns += r->repack_ns;
     total->restore_ns += r->restore_ns;
     total->decode_ns += r->decode_ns;
+    total->progressive += r->progressive;
+    total->cmyk += r->cmyk;
 }
 
 /* Adds one file's result; returns 1 when it was repacked, 0 when not, or the error of reading it. */
@@ -172,7 +196,7 @@ static int do_file(struct hr_rjpeg *decoder, const char *name, const struct opti
     else if (o->cli.json)
         add_json(out, &r);
     else
-        add_text(out, name, &r);
+        add_text(out, name, &r, false);
     if (o->cli.json)
         hr_json_close(out, '}');
     if (ret < 0)
@@ -198,7 +222,7 @@ static void add_total(struct hr_buf *out, const struct options *o, int good, con
     }
     if (good && o->cli.arg_count > 1) {
         snprintf(name, sizeof(name), "%d of %d files (%s)", good, o->cli.arg_count, variant);
-        add_text(out, name, total);
+        add_text(out, name, total, true);
     }
 }
 

@@ -9,6 +9,7 @@
 enum {
     PLANE_ROWS = 160,      /* all components: two strips each, rounded up to powers of two */
     STRIP_BLOCK_ROWS = 10, /* v summed over the components is at most that */
+    CMYK_STEP = 256,
 };
 
 static const struct rj_variant *find_variant(const char *name)
@@ -83,9 +84,9 @@ int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
     stride += stride % 1024 ? 0 : 64; /* rows must not share cache sets */
     size_t row = hr_align_up(max_width + 64, 64) + 2 * RJ_GUARD;
     size_t job_count = (max_width / (8 * RJ_TILE_BLOCKS) + 3) * STRIP_BLOCK_ROWS;
-    size_t planes = stride * PLANE_ROWS + 4 * RJ_GUARD, rgb = 3 * row;
+    size_t planes = stride * PLANE_ROWS + 4 * RJ_GUARD, pixels = 4 * row;
     size_t jobs = hr_align_up(job_count * sizeof(struct rj_job), 64);
-    uint8_t *memory = hr_alloc_aligned(64, planes + 3 * row + 2 * row + rgb + jobs);
+    uint8_t *memory = hr_alloc_aligned(64, planes + HR_RJPEG_COMPONENTS * row + 2 * row + pixels + jobs);
 
     if (!memory)
         return HR_E_NOMEM;
@@ -94,12 +95,13 @@ int hr_rjpeg_reserve(struct hr_rjpeg *d, uint32_t max_width)
     d->max_width = max_width;
     d->stride = stride;
     d->planes = memory;
-    for (int c = 0; c < 3; c++)
-        d->rows[c] = memory + planes + (size_t)c * row;
-    d->sums = (uint16_t *)(memory + planes + 3 * row);
-    d->rgb = memory + planes + 5 * row;
-    d->rgb_stride = row;
-    d->jobs = (struct rj_job *)(memory + planes + 5 * row + rgb);
+    memory += planes;
+    for (int c = 0; c < HR_RJPEG_COMPONENTS; c++, memory += row)
+        d->rows[c] = memory;
+    d->sums = (uint16_t *)memory;
+    d->pixels = memory + 2 * row;
+    d->pixels_stride = row;
+    d->jobs = (struct rj_job *)(memory + 2 * row + pixels);
     return 0;
 }
 
@@ -245,7 +247,7 @@ static void write_rgb(struct hr_rjpeg *d, const uint8_t *const rows[3], uint8_t 
 
 static void give_planes(struct hr_rjpeg *d, const uint8_t *const rows[3])
 {
-    uint8_t *const rgb[3] = {d->rgb, d->rgb + d->rgb_stride, d->rgb + 2 * d->rgb_stride};
+    uint8_t *const rgb[3] = {d->pixels, d->pixels + d->pixels_stride, d->pixels + 2 * d->pixels_stride};
     const uint8_t *const converted[3] = {rgb[0], rgb[1], rgb[2]}, *const gray[3] = {rows[0], rows[0], rows[0]};
 
     if (d->components == 1) {
@@ -259,11 +261,28 @@ static void give_planes(struct hr_rjpeg *d, const uint8_t *const rows[3])
     }
 }
 
+/* Rare, so without kernels of its own. */
+static void write_cmyk(struct hr_rjpeg *d, const uint8_t *const rows[4], uint8_t *cmyk)
+{
+    uint8_t rgb[3 * CMYK_STEP];
+
+    for (uint32_t x = 0; x < d->box.w; x += CMYK_STEP) {
+        uint32_t count = d->box.w - x < CMYK_STEP ? d->box.w - x : CMYK_STEP;
+        if (d->info.colour == HR_RJPEG_YCCK)
+            d->variant->ycc_to_rgb(rows[0] + x, rows[1] + x, rows[2] + x, count, rgb);
+        for (uint32_t i = 0; i < count; i++, cmyk += 4) {
+            for (uint32_t c = 0; c < 3; c++)
+                cmyk[c] = d->info.colour == HR_RJPEG_YCCK ? (uint8_t)(255 - rgb[3 * i + c]) : rows[c][x + i];
+            cmyk[3] = rows[3][x + i];
+        }
+    }
+}
+
 static void give_row(struct hr_rjpeg *d, uint32_t y)
 {
     const struct hr_rjpeg_sink *sink = &d->sink;
     uint8_t *direct = sink->row || sink->planes ? NULL : sink->dst + (size_t)(y - d->box.y) * sink->stride;
-    const uint8_t *rows[3] = {0};
+    const uint8_t *rows[HR_RJPEG_COMPONENTS] = {0};
 
     for (uint32_t c = 0; c < d->components; c++)
         rows[c] = full_row(d, c, y);
@@ -272,11 +291,13 @@ static void give_row(struct hr_rjpeg *d, uint32_t y)
         return;
     }
     if (sink->channels == 3)
-        write_rgb(d, rows, direct ? direct : d->rgb);
+        write_rgb(d, rows, direct ? direct : d->pixels);
+    else if (sink->channels == 4)
+        write_cmyk(d, rows, direct ? direct : d->pixels);
     else if (direct)
         memcpy(direct, rows[0], d->box.w);
     if (sink->row)
-        sink->row(sink->user, sink->channels == 3 ? d->rgb : rows[0]);
+        sink->row(sink->user, sink->channels == 1 ? rows[0] : d->pixels);
 }
 
 void rj_give_strip(struct hr_rjpeg *d, uint32_t m)
@@ -325,6 +346,13 @@ static void prepare_tables(struct hr_rjpeg *d, const uint8_t *head)
         d->blocks->prepare(d->quantizers[c], d->tables[c]);
 }
 
+static bool has_channels(const struct hr_rjpeg_info *info, uint32_t channels)
+{
+    if (info->components == 4)
+        return channels == 4;
+    return channels == 3 || (channels == 1 && info->colour != HR_RJPEG_RGB);
+}
+
 static int check_call(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *box,
                       const struct hr_rjpeg_sink *sink, struct hr_error *err)
 {
@@ -334,7 +362,7 @@ static int check_call(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, cons
         return ret;
     if (view->head_bytes < d->info.head_bytes)
         return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG's head is cut off");
-    if (sink->channels != 3 && (sink->channels != 1 || d->info.colour == HR_RJPEG_RGB))
+    if (!has_channels(&d->info, sink->channels))
         return hr_fail(err, HR_E_FORMAT, "a repacked JPEG of %u components does not decode to %u channels",
                        d->info.components, sink->channels);
     return rj_check_box(&d->info, box, err);

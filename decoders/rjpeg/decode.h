@@ -24,8 +24,9 @@ struct hr_rjpeg {
     uint32_t max_width;
     uint8_t *memory; /* everything below that depends on the width */
     size_t stride;
-    uint8_t *planes, *rows[3], *rgb; /* rgb: a row of pixels, or three rows, rgb_stride apart */
-    size_t rgb_stride;
+    uint8_t *planes, *rows[HR_RJPEG_COMPONENTS];
+    uint8_t *pixels; /* a row of them, or three rows, pixels_stride apart */
+    size_t pixels_stride;
     uint16_t *sums;
     struct rj_job *jobs;
 

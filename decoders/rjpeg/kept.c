@@ -10,7 +10,7 @@
 #include "rjpeg/kept.h"
 
 struct dictionary {
-    uint8_t bytes[RJ_DICTIONARY_BYTES + 3 * 128];
+    uint8_t bytes[RJ_DICTIONARY_BYTES + HR_RJPEG_COMPONENTS * 128];
     int used;
 };
 

@@ -53,8 +53,8 @@ bool rj_geometry(struct hr_rjpeg_info *info)
 {
     if (!info->width || !info->height || info->width > 65535 || info->height > 65535)
         return false;
-    if (info->components != (info->colour == HR_RJPEG_GRAY ? 1u : 3u) ||
-        info->colour > HR_RJPEG_RGB || info->quantizers < 1 || info->quantizers > info->components)
+    if (info->colour > HR_RJPEG_YCCK || info->components != rj_components_of(info->colour) ||
+        info->quantizers < 1 || info->quantizers > info->components)
         return false;
     if (!check_sampling(info))
         return false;
@@ -82,18 +82,23 @@ void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_H
     uint32_t selectors = 0;
 
     memset(header, 0, HR_RJPEG_HEADER_BYTES);
-    memcpy(header, RJ_MAGIC, 4);
+    memcpy(header, info->several || info->components == 4 ? RJ_MAGIC_MORE : RJ_MAGIC, 4);
     header[4] = (uint8_t)((info->quantizer_bytes == 2 ? RJ_FLAG_WIDE_QUANTIZERS : 0) |
                           (info->kept_lz4 ? RJ_FLAG_KEPT_LZ4 : 0) |
                           (info->pad_ones ? RJ_FLAG_PAD_ONES : 0) |
-                          (info->cells ? RJ_FLAG_CELLS : 0));
+                          (info->several ? RJ_FLAG_SEVERAL : 0) | (info->cells ? RJ_FLAG_CELLS : 0) |
+                          (info->progressive ? RJ_FLAG_PROGRESSIVE : 0));
     header[5] = (uint8_t)info->colour;
     header[6] = (uint8_t)info->quantizers;
     hr_store_le16(header + 8, (uint16_t)info->width);
     hr_store_le16(header + 10, (uint16_t)info->height);
     for (uint32_t c = 0; c < info->components; c++) {
-        header[12 + c] = (uint8_t)(info->component[c].h << 4 | info->component[c].v);
-        selectors |= info->component[c].quantizer << 2 * c;
+        const struct hr_rjpeg_component *k = &info->component[c];
+        if (c < 3)
+            header[12 + c] = (uint8_t)(k->h << 4 | k->v);
+        else
+            header[6] |= (uint8_t)((k->h - 1) << 6 | (k->v - 1) << 4);
+        selectors |= k->quantizer << 2 * c;
     }
     header[7] = (uint8_t)selectors;
     if (info->cells)
@@ -105,19 +110,27 @@ void rj_store_header(const struct hr_rjpeg_info *info, uint8_t header[HR_RJPEG_H
     hr_store_le32(header + 28, info->jpeg_tail_bytes);
 }
 
+/* Of any format. */
+static bool is_ours(const uint8_t *bytes)
+{
+    return !memcmp(bytes, RJ_MAGIC, 3);
+}
+
 bool hr_rjpeg_sniff(const uint8_t *bytes, size_t count)
 {
-    return count >= HR_RJPEG_HEADER_BYTES && !memcmp(bytes, RJ_MAGIC, 3) && (bytes[3] == '1' || bytes[3] == '2');
+    return count >= HR_RJPEG_HEADER_BYTES && is_ours(bytes) && bytes[3] >= '1' && bytes[3] <= '3';
 }
 
 static void load_header(const uint8_t *p, struct hr_rjpeg_info *info)
 {
     info->colour = p[5];
-    info->components = p[5] == HR_RJPEG_GRAY ? 1 : 3;
-    info->quantizers = p[6];
+    info->components = rj_components_of(info->colour);
+    info->quantizers = info->components == 4 ? p[6] & 15 : p[6];
     info->quantizer_bytes = p[4] & RJ_FLAG_WIDE_QUANTIZERS ? 2 : 1;
     info->kept_lz4 = p[4] & RJ_FLAG_KEPT_LZ4;
     info->pad_ones = p[4] & RJ_FLAG_PAD_ONES;
+    info->several = p[4] & RJ_FLAG_SEVERAL;
+    info->progressive = p[4] & RJ_FLAG_PROGRESSIVE;
     info->cells = p[4] & RJ_FLAG_CELLS;
     if (info->cells) {
         info->panel_mcus = (uint32_t)RJ_TILE_BLOCKS << (p[15] & 15);
@@ -126,14 +139,24 @@ static void load_header(const uint8_t *p, struct hr_rjpeg_info *info)
     info->width = hr_load_le16(p + 8);
     info->height = hr_load_le16(p + 10);
     for (uint32_t c = 0; c < info->components; c++) {
-        info->component[c].h = p[12 + c] >> 4;
-        info->component[c].v = p[12 + c] & 15;
+        info->component[c].h = c < 3 ? p[12 + c] >> 4 : (p[6] >> 6) + 1;
+        info->component[c].v = c < 3 ? p[12 + c] & 15 : (p[6] >> 4 & 3) + 1;
         info->component[c].quantizer = p[7] >> 2 * c & 3;
     }
     info->data_bytes = hr_load_le32(p + 16);
     info->kept_bytes = hr_load_le32(p + 20);
     info->jpeg_head_bytes = hr_load_le32(p + 24);
     info->jpeg_tail_bytes = hr_load_le32(p + 28);
+}
+
+/* What the header's format does not say. */
+static bool has_unknown(const uint8_t *p)
+{
+    unsigned flags = 7 | RJ_FLAG_CELLS, more = RJ_FLAG_SEVERAL | RJ_FLAG_PROGRESSIVE;
+
+    if (p[3] != '3')
+        return (p[4] & ~flags) || p[5] >= HR_RJPEG_CMYK;
+    return (p[4] & ~(flags | more)) || (p[4] & more) == RJ_FLAG_PROGRESSIVE;
 }
 
 int hr_rjpeg_info(const uint8_t *packed, size_t bytes, struct hr_rjpeg_info *info,
@@ -144,9 +167,10 @@ int hr_rjpeg_info(const uint8_t *packed, size_t bytes, struct hr_rjpeg_info *inf
     if (bytes < HR_RJPEG_HEADER_BYTES)
         return hr_fail(err, HR_E_TRUNCATED, "repacked JPEG of %zu bytes has no header", bytes);
     if (!hr_rjpeg_sniff(packed, bytes))
-        return hr_fail(err, HR_E_FORMAT, "not a repacked JPEG");
+        return hr_fail(err, HR_E_FORMAT, "%s", is_ours(packed) ? "repacked JPEG of a format that is not known here"
+                                                              : "not a repacked JPEG");
     load_header(packed, &read);
-    if (packed[4] & ~(7u | RJ_FLAG_CELLS) || (packed[15] && !read.cells) || !rj_geometry(&read))
+    if (has_unknown(packed) || (packed[15] && !read.cells) || !rj_geometry(&read))
         return hr_fail(err, HR_E_DECODE, "repacked JPEG has a damaged header");
     /* The smallest tiles set a floor, so that a short value cannot claim a large picture. */
     if (read.data_bytes < 4ull * read.tile_count ||

@@ -5,13 +5,18 @@
 
 #include "rjpeg/rjpeg.h"
 
-#define RJ_MAGIC "HRJ2" /* HRJ1 is read as well: its values say less, but nothing else */
+/* HRJ1 is read as well: its values say less, but nothing else. HRJ3 is only for what HRJ2 cannot say: several scans,
+ * four components. */
+#define RJ_MAGIC "HRJ2"
+#define RJ_MAGIC_MORE "HRJ3"
 
 enum {
     RJ_FLAG_WIDE_QUANTIZERS = 1, /* 16-bit entries */
     RJ_FLAG_KEPT_LZ4 = 2,
     RJ_FLAG_PAD_ONES = 4, /* the file pads its scan with 1 bits */
+    RJ_FLAG_SEVERAL = 8, /* scans */
     RJ_FLAG_CELLS = 16,
+    RJ_FLAG_PROGRESSIVE = 32,
 
     RJ_CELL_ENTRY_BYTES = 8, /* bytes of a cell, checksum */
 
@@ -33,6 +38,11 @@ enum {
 };
 
 extern const uint8_t rj_natural_order[64]; /* scan position -> row * 8 + column */
+
+static inline uint32_t rj_components_of(enum hr_rjpeg_colour colour)
+{
+    return colour == HR_RJPEG_GRAY ? 1 : colour >= HR_RJPEG_CMYK ? 4 : 3;
+}
 
 /* First tile of block row by of component c, counted over the whole picture. */
 static inline uint64_t rj_tile_index(const struct hr_rjpeg_info *info, uint32_t c, uint32_t by)

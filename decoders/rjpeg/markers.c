@@ -1,12 +1,12 @@
-/* Reads the marker segments before a JPEG file's scan. What the pixels need is left to libjpeg; this
- * is for writing the scan again with the file's own tables. */
+/* Reads the marker segments before a JPEG file's scans. What the pixels need is left to libjpeg; this
+ * is for writing the scans again with the file's own tables. */
 #include <string.h>
 
 #include "rjpeg/markers.h"
 
 enum {
     SOF0 = 0xc0, SOF1 = 0xc1, SOF2 = 0xc2, SOF15 = 0xcf, DHT = 0xc4, JPG = 0xc8, DAC = 0xcc,
-    RST0 = 0xd0, RST7 = 0xd7, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DNL = 0xdc, DRI = 0xdd, TEM = 0x01,
+    RST0 = 0xd0, RST7 = 0xd7, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, DQT = 0xdb, DNL = 0xdc, DRI = 0xdd, TEM = 0x01,
 };
 
 struct reader {
@@ -64,8 +64,8 @@ static int read_frame(struct reader *r)
     m->height = (uint32_t)r->p[1] << 8 | r->p[2];
     m->width = (uint32_t)r->p[3] << 8 | r->p[4];
     if (r->p[5] == 4)
-        m->refusal = HR_RJPEG_CMYK;
-    if (r->p[5] != 1 && r->p[5] != 3)
+        m->refusal = HR_RJPEG_REFUSED_CMYK;
+    if (r->p[5] != 1 && r->p[5] != 3 && r->p[5] != 4)
         return hr_fail(r->err, HR_E_FORMAT, "a JPEG of %d components is not repacked", r->p[5]);
     if (r->bytes != 6 + 3u * r->p[5] || !m->width)
         return damaged(r, "SOF");
@@ -99,18 +99,39 @@ static int find_component(const struct rj_markers *m, uint8_t id)
     return -1;
 }
 
+/* What libjpeg takes; which steps of a progression may follow each other is rj_script_add()'s. */
+static bool is_sane_band(const struct rj_markers *m)
+{
+    if (!m->progressive)
+        return m->first == 0 && m->last == 63 && m->high == 0 && m->low == 0;
+    if (m->first == 0 ? m->last != 0 : m->last < m->first || m->last > 63 || m->scan_components != 1)
+        return false;
+    return m->low <= 13 && (m->high == 0 || m->low == m->high - 1);
+}
+
+static bool has_tables(const struct rj_markers *m, uint32_t c)
+{
+    bool dc = m->first == 0 && m->high == 0, ac = m->last != 0;
+
+    return (!dc || m->dc[m->component[c].dc_table].present) && (!ac || m->ac[m->component[c].ac_table].present);
+}
+
 static int read_scan(struct reader *r)
 {
     struct rj_markers *m = r->out;
-    uint32_t seen = 0;
+    uint32_t seen = 0, count = r->bytes ? r->p[0] : 0;
 
-    if (!m->components)
+    if (count < 1 || count > m->components || r->bytes != 4 + 2 * count)
         return damaged(r, "SOS");
-    if (r->bytes && r->p[0] != m->components)
-        return hr_fail(r->err, HR_E_FORMAT, "a JPEG of several scans is not repacked");
-    if (r->bytes != 4 + 2u * m->components)
+    const uint8_t *band = r->p + 1 + 2 * count;
+    m->scan_components = count;
+    m->first = band[0];
+    m->last = band[1];
+    m->high = band[2] >> 4;
+    m->low = band[2] & 15;
+    if (!is_sane_band(m))
         return damaged(r, "SOS");
-    for (uint32_t i = 0; i < m->components; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         int c = find_component(m, r->p[1 + 2 * i]);
         uint8_t tables = r->p[2 + 2 * i];
         if (c < 0 || seen & 1u << c || tables & 0xcc)
@@ -119,12 +140,10 @@ static int read_scan(struct reader *r)
         m->scan_order[i] = (uint8_t)c;
         m->component[c].dc_table = tables >> 4;
         m->component[c].ac_table = tables & 15;
-        if (!m->dc[tables >> 4].present || !m->ac[tables & 15].present)
+        if (!has_tables(m, (uint32_t)c))
             return hr_fail(r->err, HR_E_FORMAT, "a JPEG without its own Huffman tables is not repacked");
     }
-    const uint8_t *spectral = r->p + 1 + 2 * m->components;
-    if (spectral[0] != 0 || spectral[1] != 63 || spectral[2] != 0)
-        return damaged(r, "SOS");
+    m->scans++;
     return 0;
 }
 
@@ -132,20 +151,20 @@ static int read_segment(struct reader *r, uint8_t marker)
 {
     if (marker == DHT)
         return read_huffman(r);
-    if (marker == SOF0 || marker == SOF1)
+    if (marker == SOF0 || marker == SOF1 || marker == SOF2) {
+        r->out->progressive = marker == SOF2;
+        if (r->out->progressive)
+            r->out->refusal = HR_RJPEG_REFUSED_PROGRESSIVE;
         return read_frame(r);
+    }
     if (marker == DRI)
         return read_restart_interval(r);
     if (marker == SOS)
         return read_scan(r);
-    if (marker == SOF2) {
-        r->out->refusal = HR_RJPEG_PROGRESSIVE;
-        return hr_fail(r->err, HR_E_FORMAT, "a progressive JPEG is not repacked yet");
-    }
+    if (marker == DQT && r->out->scans)
+        return hr_fail(r->err, HR_E_FORMAT, "a JPEG with quantizers between its scans is not repacked");
     if (marker >= SOF0 && marker <= SOF15 && marker != JPG)
         return hr_fail(r->err, HR_E_FORMAT, "a JPEG of coding process %02x is not repacked", marker);
-    if (marker == EOI)
-        return hr_fail(r->err, HR_E_DECODE, "JPEG has no scan");
     return 0; /* APPn, COM, DQT …: kept as they are */
 }
 
@@ -154,16 +173,10 @@ static bool is_bare(uint8_t marker)
     return marker == SOI || marker == TEM || (marker >= RST0 && marker <= RST7);
 }
 
-int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *markers,
-                    struct hr_error *err)
+int rj_markers_next(const uint8_t *jpeg, size_t bytes, size_t at, struct rj_markers *markers, struct hr_error *err)
 {
     struct reader r = {.out = markers, .err = err};
-    size_t at = 2;
 
-    memset(markers, 0, sizeof(*markers));
-    markers->refusal = HR_RJPEG_OTHER;
-    if (bytes < 4 || jpeg[0] != 0xff || jpeg[1] != SOI)
-        return hr_fail(err, HR_E_FORMAT, "not a JPEG");
     for (;;) {
         while (at < bytes && jpeg[at] != 0xff) /* libjpeg skips stray bytes, so do we */
             at++;
@@ -174,6 +187,8 @@ int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *marker
         uint8_t marker = jpeg[at++];
         if (is_bare(marker) || !marker)
             continue;
+        if (marker == EOI)
+            return markers->scans ? 1 : hr_fail(err, HR_E_DECODE, "JPEG has no scan");
         size_t length = bytes - at < 2 ? 0 : (size_t)jpeg[at] << 8 | jpeg[at + 1];
         if (length < 2 || length > bytes - at)
             return hr_fail(err, HR_E_TRUNCATED, "JPEG is cut off before its scan");
@@ -190,13 +205,37 @@ int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *marker
     }
 }
 
+int rj_markers_begin(const uint8_t *jpeg, size_t bytes, struct rj_markers *markers, struct hr_error *err)
+{
+    memset(markers, 0, sizeof(*markers));
+    markers->refusal = HR_RJPEG_REFUSED_OTHER;
+    if (bytes < 4 || jpeg[0] != 0xff || jpeg[1] != SOI)
+        return hr_fail(err, HR_E_FORMAT, "not a JPEG");
+    return rj_markers_next(jpeg, bytes, 2, markers, err);
+}
+
+bool rj_markers_several(const struct rj_markers *m)
+{
+    return m->progressive || m->scan_components < m->components;
+}
+
+int rj_read_markers(const uint8_t *jpeg, size_t bytes, struct rj_markers *markers, struct hr_error *err)
+{
+    int ret = rj_markers_begin(jpeg, bytes, markers, err);
+
+    if (ret == 0 && rj_markers_several(markers))
+        ret = hr_fail(err, HR_E_FORMAT, "a JPEG of several scans");
+    return ret;
+}
+
 enum hr_rjpeg_refusal hr_rjpeg_refusal(const uint8_t *jpeg, size_t bytes, int code)
 {
     struct rj_markers markers;
 
     if (code == HR_E_DECODE || code == HR_E_TRUNCATED)
-        return HR_RJPEG_DAMAGED;
-    return rj_read_markers(jpeg, bytes, &markers, NULL) == HR_E_FORMAT ? markers.refusal : HR_RJPEG_OTHER;
+        return HR_RJPEG_REFUSED_DAMAGED;
+    int ret = rj_markers_begin(jpeg, bytes, &markers, NULL);
+    return ret == 0 || ret == HR_E_FORMAT ? markers.refusal : HR_RJPEG_REFUSED_OTHER;
 }
 
 const char *hr_rjpeg_refusal_name(enum hr_rjpeg_refusal refusal)

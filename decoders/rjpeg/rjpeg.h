@@ -22,13 +22,19 @@
 enum {
     HR_RJPEG_HEADER_BYTES = 32, /* fixed part of the head */
     HR_RJPEG_TILE_BLOCKS = 16,  /* 8x8 blocks in a full tile */
-    HR_RJPEG_COMPONENTS = 3,
+    HR_RJPEG_COMPONENTS = 4,
     HR_RJPEG_MAX_PANELS = 32,
     /* Files from this size on are stored in cells, which can be read and checked one by one. */
     HR_RJPEG_CELLS_BYTES = 256 << 10,
 };
 
-enum hr_rjpeg_colour { HR_RJPEG_GRAY = 0, HR_RJPEG_YCBCR = 1, HR_RJPEG_RGB = 2 };
+enum hr_rjpeg_colour {
+    HR_RJPEG_GRAY = 0,
+    HR_RJPEG_YCBCR = 1,
+    HR_RJPEG_RGB = 2,
+    HR_RJPEG_CMYK = 3,
+    HR_RJPEG_YCCK = 4, /* of C, M, Y as R, G, B; and K */
+};
 
 struct hr_rjpeg_component {
     uint32_t h, v;                  /* sampling factors, 1..4 */
@@ -43,7 +49,7 @@ struct hr_rjpeg_component {
  * without the payload. */
 struct hr_rjpeg_info {
     uint32_t width, height; /* pixels */
-    uint32_t components;    /* 1 or 3 */
+    uint32_t components;    /* 1, 3 or 4 */
     enum hr_rjpeg_colour colour;
     uint32_t h_max, v_max; /* largest sampling factors: an MCU is 8 h_max x 8 v_max pixels */
     uint32_t mcu_rows, mcus_w, tiles_per_mcu_row, tile_count;
@@ -51,8 +57,9 @@ struct hr_rjpeg_info {
     uint32_t head_bytes, sizes_off;       /* whole head; where the tile sizes begin */
     uint64_t data_bytes;                  /* all tiles */
     uint32_t kept_bytes;                  /* original bytes around the scan, as stored */
-    uint32_t jpeg_head_bytes, jpeg_tail_bytes; /* the same, as they were */
+    uint32_t jpeg_head_bytes, jpeg_tail_bytes; /* the same, as they were: before the last scan, after it */
     bool kept_lz4, pad_ones;
+    bool several, progressive; /* the file has several scans; in steps of a progression */
     /* A cell is cell_rows MCU rows of a panel, and panels of panel_mcus MCUs stand side by side. Without
      * cells: one panel, and one cell in it. */
     bool cells;
@@ -75,17 +82,18 @@ struct hr_rjpeg_range {
 /* Repacks a JPEG file. out gets the value, seek (may be NULL) a copy of its head where the value is in
  * cells, else nothing; both are reset first. Returns 0 only after the packed bytes gave back the file, which
  * proves the pixels too (docs/formats/repacked-jpeg.md).
- * HR_E_FORMAT: sound, but of a kind that is not repacked (progressive, CMYK, 12 bit, several scans,
- * absurd coefficients …): keep the file as it is. HR_E_DECODE: damaged. err says why. */
+ * HR_E_FORMAT: sound, but of a kind that is not repacked (12 bits, arithmetic coding, a progression that is not
+ * complete, codes that we would choose otherwise, absurd coefficients …): keep the file as it is. HR_E_DECODE: damaged.
+ * err says why. Files of several scans take 128 bytes a block for the time, 256 MiB at most. */
 int hr_rjpeg_encode(const uint8_t *jpeg, size_t bytes, struct hr_buf *out, struct hr_buf *seek,
                     struct hr_error *err) HR_MUST_CHECK;
 
 /* Why a file was not repacked. */
 enum hr_rjpeg_refusal {
-    HR_RJPEG_PROGRESSIVE,
-    HR_RJPEG_CMYK, /* four components */
-    HR_RJPEG_DAMAGED,
-    HR_RJPEG_OTHER, /* several scans, 12 bits, arithmetic coding, … */
+    HR_RJPEG_REFUSED_PROGRESSIVE,
+    HR_RJPEG_REFUSED_CMYK, /* four components */
+    HR_RJPEG_REFUSED_DAMAGED,
+    HR_RJPEG_REFUSED_OTHER, /* 12 bits, arithmetic coding, … */
     HR_RJPEG_REFUSALS,
 };
 
@@ -97,8 +105,8 @@ const char *hr_rjpeg_refusal_name(enum hr_rjpeg_refusal refusal);
 int hr_rjpeg_restore(const uint8_t *packed, size_t bytes, struct hr_buf *jpeg,
                      struct hr_error *err) HR_MUST_CHECK;
 
-/* The original bytes before the scan (the first *head_bytes) and after it: how many they are and, with
- * dst, the bytes. */
+/* The original bytes before the last scan that are in none (the first *head_bytes) and after it: how many they are and,
+ * with dst, the bytes. */
 int hr_rjpeg_around(const uint8_t *packed, size_t bytes, uint8_t *dst, uint64_t *dst_bytes,
                     uint32_t *head_bytes, struct hr_error *err) HR_MUST_CHECK;
 
@@ -151,8 +159,8 @@ int hr_rjpeg_check(const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *
 /* Where rows go, from top to bottom, box.w * channels bytes each: to row() one by one (readable 64
  * bytes past the end, valid during the call), or, where row is NULL, to dst + y * stride (exactly
  * those bytes are written). channels 3: RGB (gray repeated); 1: gray, for gray and YCbCr pictures
- * (the luma, as libjpeg gives it). With planes(), which comes before row(), and channels 3, a row is three of
- * box.w bytes each: red, green, blue. */
+ * (the luma, as libjpeg gives it); 4: pictures of four components have this only: CMYK, as libjpeg gives it. With planes(),
+ * which comes before row(), and channels 3, a row is three of box.w bytes each: red, green, blue. */
 struct hr_rjpeg_sink {
     void (*row)(void *user, const uint8_t *row);
     void (*planes)(void *user, const uint8_t *const rows[3]);

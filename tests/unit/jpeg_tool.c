@@ -40,7 +40,7 @@ struct picture jpeg_decode(struct bytes jpeg, uint32_t shrink)
     jpeg_create_decompress(&d);
     jpeg_mem_src(&d, jpeg.data, jpeg.count);
     jpeg_read_header(&d, TRUE);
-    d.out_color_space = d.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    d.out_color_space = d.num_components == 1 ? JCS_GRAYSCALE : d.num_components == 4 ? JCS_CMYK : JCS_RGB;
     d.dct_method = JDCT_ISLOW;
     d.scale_num = 8 / shrink;
     d.scale_denom = 8;
@@ -65,7 +65,7 @@ static void fill_row(struct hr_rng *rng, const struct recipe *r, uint32_t y, uin
         for (int c = 0; c < r->components; c++) {
             uint32_t smooth = (x * (3 + (uint32_t)c) + y * (5 - (uint32_t)c)) & 255;
             row[x * (uint32_t)r->components + (uint32_t)c] =
-                (uint8_t)(noise ? hr_rng_u32(rng) : smooth + (hr_rng_u32(rng) & 31));
+                (uint8_t)(r->flat ? 100 : noise ? hr_rng_u32(rng) : smooth + (hr_rng_u32(rng) & 31));
         }
 }
 
@@ -83,25 +83,30 @@ struct bytes jpeg_make(const struct recipe *r, struct hr_rng *rng)
     c.image_width = r->width;
     c.image_height = r->height;
     c.input_components = r->components;
-    c.in_color_space = r->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    c.in_color_space = r->components == 1 ? JCS_GRAYSCALE : r->components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_set_defaults(&c);
     if (r->rgb)
         jpeg_set_colorspace(&c, JCS_RGB);
+    if (r->ycck)
+        jpeg_set_colorspace(&c, JCS_YCCK);
     jpeg_set_quality(&c, r->quality, !r->force_16bit);
     if (r->quantizer_scale)
         jpeg_set_linear_quality(&c, r->quantizer_scale, FALSE);
     c.comp_info[0].h_samp_factor = r->h;
     c.comp_info[0].v_samp_factor = r->v;
     for (int i = 1; i < r->components; i++) {
-        c.comp_info[i].h_samp_factor = r->h2 ? r->h2 : 1;
-        c.comp_info[i].v_samp_factor = r->v2 ? r->v2 : 1;
+        c.comp_info[i].h_samp_factor = i == 3 ? r->h : r->h2 ? r->h2 : 1;
+        c.comp_info[i].v_samp_factor = i == 3 ? r->v : r->v2 ? r->v2 : 1;
     }
     c.restart_interval = (unsigned)r->restart;
+    c.restart_in_rows = r->restart_rows;
     c.optimize_coding = r->optimize;
+    c.scan_info = r->scans;
+    c.num_scans = r->scan_count;
     if (r->progressive)
         jpeg_simple_progression(&c);
     jpeg_start_compress(&c, TRUE);
-    uint8_t *row = hr_alloc((size_t)r->width * 3);
+    uint8_t *row = hr_alloc((size_t)r->width * 4);
     while (c.next_scanline < c.image_height) {
         JSAMPROW rows = row;
         fill_row(rng, r, c.next_scanline, row);

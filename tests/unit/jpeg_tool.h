@@ -2,6 +2,10 @@
 #ifndef HR_TESTS_UNIT_JPEG_TOOL_H
 #define HR_TESTS_UNIT_JPEG_TOOL_H
 
+#include <stdio.h>
+
+#include <jpeglib.h>
+
 #include "base/rng.h"
 #include "rjpeg/rjpeg.h"
 
@@ -17,10 +21,14 @@ struct picture {
 
 struct recipe {
     uint32_t width, height;
-    int components, h, v; /* of the first component; the others are 1x1 unless given */
+    int components, h, v; /* of the first component and of K; the others are 1x1 unless given */
     int h2, v2;
-    int quality, restart, quantizer_scale;
+    int quality, restart, restart_rows, quantizer_scale;
     bool optimize, rgb, progressive, force_16bit;
+    bool ycck; /* of four components */
+    bool flat; /* one colour */
+    const jpeg_scan_info *scans;
+    int scan_count;
 };
 
 /* Smooth with a little noise, or noise alone where the width is a multiple of three. hr_free the data. */

@@ -6,6 +6,7 @@
 
 struct hr_jpeg_counts {
     uint64_t repacked, kept[HR_RJPEG_REFUSALS];
+    uint64_t progressive, cmyk; /* of those repacked; a file may be both */
     uint64_t file_bytes, stored_bytes; /* of those repacked, before and after */
 };
 
@@ -23,6 +24,8 @@ static inline void hr_jpeg_counts_add(struct hr_jpeg_counts *sum, const struct h
     sum->repacked += counts->repacked;
     for (int i = 0; i < HR_RJPEG_REFUSALS; i++)
         sum->kept[i] += counts->kept[i];
+    sum->progressive += counts->progressive;
+    sum->cmyk += counts->cmyk;
     sum->file_bytes += counts->file_bytes;
     sum->stored_bytes += counts->stored_bytes;
 }

@@ -152,6 +152,8 @@ static int grow(struct hr_journal *journal, struct hr_error *err)
 static struct hr_jpeg_counts jpeg_of(struct json_object *object)
 {
     struct hr_jpeg_counts jpeg = {.repacked = count_of(object, "repacked"),
+                                  .progressive = count_of(object, "repacked_progressive"),
+                                  .cmyk = count_of(object, "repacked_cmyk"),
                                   .file_bytes = count_of(object, "jpeg_bytes"),
                                   .stored_bytes = count_of(object, "repacked_bytes")};
 
@@ -256,6 +258,8 @@ int hr_journal_add(struct hr_journal *journal, const struct hr_journal_shard *sh
     hr_json_uint(&line, "rejected", shard->tally.rejected);
     hr_json_uint(&line, "renamed", shard->tally.renamed);
     hr_json_uint(&line, "repacked", shard->tally.jpeg.repacked);
+    hr_json_uint(&line, "repacked_progressive", shard->tally.jpeg.progressive);
+    hr_json_uint(&line, "repacked_cmyk", shard->tally.jpeg.cmyk);
     hr_json_uint(&line, "jpeg_bytes", shard->tally.jpeg.file_bytes);
     hr_json_uint(&line, "repacked_bytes", shard->tally.jpeg.stored_bytes);
     for (int i = 0; i < HR_RJPEG_REFUSALS; i++)

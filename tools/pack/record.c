@@ -148,6 +148,19 @@ static int reduce_image(const struct hr_intake *intake, struct hr_pack_record *r
     return ret;
 }
 
+static void count_repacked(struct hr_jpeg_counts *counts, uint64_t file_bytes, const struct hr_buf *packed)
+{
+    struct hr_rjpeg_info info = {0};
+
+    counts->repacked++;
+    counts->file_bytes += file_bytes;
+    counts->stored_bytes += packed->used;
+    if (hr_rjpeg_info(packed->data, packed->used, &info, NULL) == 0) {
+        counts->progressive += info.progressive;
+        counts->cmyk += info.components == 4;
+    }
+}
+
 /* Stores a JPEG repacked where that gives back every byte and pixel, else as it is. */
 static int repack_image(struct hr_pack_record *record, struct hr_value *v, struct hr_error *err)
 {
@@ -162,9 +175,7 @@ static int repack_image(struct hr_pack_record *record, struct hr_value *v, struc
         if (room) {
             memcpy(room, packed.data, packed.used);
             memcpy(room + packed.used, seek.data, seek.used);
-            record->jpeg.repacked++;
-            record->jpeg.file_bytes += v->bytes;
-            record->jpeg.stored_bytes += packed.used;
+            count_repacked(&record->jpeg, v->bytes, &packed);
             v->data = room;
             v->bytes = packed.used;
             v->encoding = HR_ENCODING_REPACKED_JPEG;

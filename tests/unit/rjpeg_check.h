@@ -1,0 +1,28 @@
+/* What must hold of every repacked file, for the tests of repacked JPEG: it comes back, and every variant gives
+ * libjpeg's pixels in any box. */
+#ifndef HR_TESTS_UNIT_RJPEG_CHECK_H
+#define HR_TESTS_UNIT_RJPEG_CHECK_H
+
+#include "jpeg_tool.h"
+
+enum { RJPEG_VARIANTS = 4 };
+extern const char *const rjpeg_variants[RJPEG_VARIANTS];
+
+struct tally {
+    uint32_t files, packed;
+    uint64_t jpeg_bytes, packed_bytes;
+};
+
+void rjpeg_check_box(struct hr_rjpeg *decoder, const struct hr_rjpeg_view *view, const struct picture *picture,
+                     struct hr_rjpeg_box box);
+struct hr_rjpeg_box rjpeg_random_box(struct hr_rng *rng, const struct picture *picture);
+
+/* The whole picture and so many boxes by each variant. */
+void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struct hr_buf *packed, int boxes,
+                        struct hr_rng *rng);
+
+/* Returns the encoder's code; what it accepts must keep its promises. boxes: 0 = no pixels are looked at. */
+int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err,
+                     struct tally *tally);
+
+#endif
