@@ -220,11 +220,15 @@ static int list_versions(const char *folder, struct hr_digest **out, uint32_t *c
     char *path = hr_asprintf("%s/" HR_VERSIONS_NAME, folder);
     DIR *dir = path ? opendir(path) : NULL;
     struct hr_digest *list = NULL, digest;
+    const char *name;
     uint32_t n = 0;
     int ret = path ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a path");
 
-    for (struct dirent *e; ret == 0 && dir && (e = readdir(dir));) {
-        if (!version_name(e->d_name, &digest))
+    if (path && !dir && errno != ENOENT)
+        ret = hr_fail_errno(err, errno, "cannot list '%s'", path);
+    while (ret == 0 && dir && (ret = hr_dir_next(dir, &name, err)) == 1) {
+        ret = 0;
+        if (!version_name(name, &digest))
             continue;
         struct hr_digest *grown = hr_realloc(list, n + 1, sizeof(*list));
         if (!grown) {

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/cpu.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "shards/manifest.h"
 #include "verify_shard.h"
@@ -72,13 +73,15 @@ static int list_shards(struct verify *v, struct hr_error *err)
 {
     struct hr_manifest *m = &v->manifest;
     DIR *dir = opendir(v->folder);
+    const char *name;
     int ret = 0;
 
     if (!dir)
         return hr_fail_errno(err, errno, "cannot list '%s'", v->folder);
-    for (struct dirent *e; ret == 0 && (e = readdir(dir));) {
-        size_t n = strlen(e->d_name);
-        if (n < 5 || strcmp(e->d_name + n - 4, ".hrs") != 0 || !hr_shard_name_ok(e->d_name))
+    while (ret == 0 && (ret = hr_dir_next(dir, &name, err)) == 1) {
+        size_t n = strlen(name);
+        ret = 0;
+        if (n < 5 || strcmp(name + n - 4, ".hrs") != 0 || !hr_shard_name_ok(name))
             continue;
         struct hr_shard_info *grown = hr_realloc(m->shards, m->shard_count + 1, sizeof(*grown));
         if (!grown) {
@@ -87,12 +90,29 @@ static int list_shards(struct verify *v, struct hr_error *err)
         }
         m->shards = grown;
         m->shards[m->shard_count] = (struct hr_shard_info){0};
-        memcpy(m->shards[m->shard_count++].name, e->d_name, n + 1);
+        memcpy(m->shards[m->shard_count++].name, name, n + 1);
     }
     closedir(dir);
     if (m->shard_count > 1)
         qsort(m->shards, m->shard_count, sizeof(*m->shards), by_name);
     return ret;
+}
+
+static void check_kept_manifest(struct verify *v, const char *name, struct hr_manifest *m)
+{
+    struct hr_error err = HR_ERROR_INIT;
+    char hex[HR_DIGEST_HEX_BYTES];
+    char *file = hr_asprintf("%s/" HR_VERSIONS_NAME "/%s", v->folder, name);
+    const char *shown = file ? file + strlen(v->folder) + 1 : name;
+
+    if (file && hr_manifest_read(file, m, &err) < 0) {
+        report_file(v, shown, &err);
+    } else if (file && strncmp(hr_digest_hex(&m->digest, hex), name, 32) != 0) {
+        hr_fail(&err, HR_E_CORRUPT, "holds another version than its name says");
+        report_file(v, shown, &err);
+    }
+    hr_manifest_finish(m);
+    hr_free(file);
 }
 
 /* Every kept manifest is part of the dataset too. */
@@ -101,25 +121,17 @@ static void check_kept_manifests(struct verify *v)
     char *path = hr_asprintf("%s/" HR_VERSIONS_NAME, v->folder);
     DIR *dir = path ? opendir(path) : NULL;
     struct hr_manifest *m = hr_alloc_zero(1, sizeof(*m));
+    struct hr_error err = HR_ERROR_INIT;
+    const char *name;
+    int ret = path && !dir && errno != ENOENT ? hr_fail_errno(&err, errno, "cannot list the folder") : 0;
 
-    for (struct dirent *e; dir && m && (e = readdir(dir));) {
-        size_t n = strlen(e->d_name);
-        struct hr_error err = HR_ERROR_INIT;
-        char hex[HR_DIGEST_HEX_BYTES];
-        if (n < 5 || strcmp(e->d_name + n - 4, ".hrm") != 0)
-            continue;
-        char *file = hr_asprintf("%s/%s", path, e->d_name);
-        char *name = hr_asprintf(HR_VERSIONS_NAME "/%s", e->d_name);
-        if (file && name && hr_manifest_read(file, m, &err) < 0)
-            report_file(v, name, &err);
-        else if (file && name && strncmp(hr_digest_hex(&m->digest, hex), e->d_name, 32) != 0) {
-            hr_fail(&err, HR_E_CORRUPT, "holds another version than its name says");
-            report_file(v, name, &err);
-        }
-        hr_manifest_finish(m);
-        hr_free(file);
-        hr_free(name);
+    while (dir && m && (ret = hr_dir_next(dir, &name, &err)) == 1) {
+        size_t n = strlen(name);
+        if (n > 4 && strcmp(name + n - 4, ".hrm") == 0)
+            check_kept_manifest(v, name, m);
     }
+    if (ret < 0)
+        report_file(v, HR_VERSIONS_NAME, &err);
     if (dir)
         closedir(dir);
     hr_free(m);

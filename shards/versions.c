@@ -129,13 +129,17 @@ static int read_kept_ones(const char *folder, struct hr_versions *versions, stru
 {
     char *path = hr_asprintf("%s/" HR_VERSIONS_NAME, folder);
     DIR *dir = path ? opendir(path) : NULL;
+    const char *name;
     int ret = path ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a path");
 
-    for (struct dirent *e; ret >= 0 && dir && (e = readdir(dir));) {
-        size_t n = strlen(e->d_name);
-        if (n < 5 || strcmp(e->d_name + n - 4, ".hrm") != 0)
+    /* What is not seen here counts as not there, and its shards as nobody's. */
+    if (path && !dir && errno != ENOENT)
+        ret = hr_fail_errno(err, errno, "cannot list '%s'", path);
+    while (ret >= 0 && dir && (ret = hr_dir_next(dir, &name, err)) == 1) {
+        size_t n = strlen(name);
+        if (n < 5 || strcmp(name + n - 4, ".hrm") != 0)
             continue;
-        char *file = hr_asprintf("%s/%s", path, e->d_name);
+        char *file = hr_asprintf("%s/%s", path, name);
         ret = file ? take(versions, file, err) : hr_fail(err, HR_E_NOMEM, "no memory for a path");
         hr_free(file);
         if (ret == HR_E_NOT_FOUND)
@@ -188,19 +192,21 @@ int hr_versions_strays(const struct hr_versions *versions, const char *folder, c
                        uint32_t *count, struct hr_error *err)
 {
     DIR *dir = opendir(folder);
+    const char *found;
     char **names = NULL;
     uint32_t n = 0;
     int ret = dir ? 0 : hr_fail_errno(err, errno, "cannot list '%s'", folder);
 
-    for (struct dirent *e; ret == 0 && (e = readdir(dir));) {
-        size_t bytes = strlen(e->d_name);
-        if (bytes < 5 || strcmp(e->d_name + bytes - 4, ".hrs") != 0 ||
-            hr_versions_name_shard(versions, e->d_name, NULL))
+    while (ret == 0 && (ret = hr_dir_next(dir, &found, err)) == 1) {
+        size_t bytes = strlen(found);
+        ret = 0;
+        if (bytes < 5 || strcmp(found + bytes - 4, ".hrs") != 0 ||
+            hr_versions_name_shard(versions, found, NULL))
             continue;
         char **grown = hr_realloc(names, n + 1, sizeof(*names));
         if (grown)
             names = grown;
-        char *name = grown ? hr_strdup(e->d_name) : NULL;
+        char *name = grown ? hr_strdup(found) : NULL;
         if (name)
             names[n++] = name;
         else

@@ -192,6 +192,20 @@ out:
     return ret;
 }
 
+int hr_dir_next(DIR *dir, const char **name, struct hr_error *err)
+{
+    struct dirent *entry;
+
+    do {
+        errno = 0;
+        entry = readdir(dir);
+    } while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    if (!entry)
+        return errno ? hr_fail_errno(err, errno, "cannot list the folder") : 0;
+    *name = entry->d_name;
+    return 1;
+}
+
 int hr_fd_memfd(const char *name, uint64_t bytes, struct hr_error *err)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

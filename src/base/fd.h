@@ -3,6 +3,7 @@
 #ifndef HR_BASE_FD_H
 #define HR_BASE_FD_H
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include "base/base.h"
@@ -31,6 +32,10 @@ int hr_fd_read_file(const char *path, size_t max_bytes, void **buf, size_t *byte
 int hr_fd_write_file_atomic(const char *path, const void *buf, size_t bytes, struct hr_error *err)
     HR_MUST_CHECK;
 int hr_fd_sync_dir(const char *path, struct hr_error *err) HR_MUST_CHECK;
+
+/* The next name in a folder, but for . and ..: 1, or 0 after the last, or HR_E_*: a list that broke off is not
+ * taken for a whole one. The name lives until the next call. */
+int hr_dir_next(DIR *dir, const char **name, struct hr_error *err) HR_MUST_CHECK;
 
 /* Anonymous memory file of a fixed size, sealed against shrink and grow (a seal that fails is an
  * error). Returns the fd or HR_E_*. */

@@ -3,7 +3,8 @@
  *   no_uring ERRNO CALL COMMAND [ARG...]
  *
  * ERRNO: the number that the call fails with (1 = EPERM, 38 = ENOSYS). CALL: setup, enter or
- * register, the first of the three that is refused; some sandboxes let the set-up through. */
+ * register, the first of the three that is refused; some sandboxes let the set-up through. Or list: folders
+ * cannot be listed, as on network storage that is failing. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -37,7 +38,8 @@ int main(int argc, char **argv)
         unsigned number;
     } calls[] = {{"setup", SYS_io_uring_setup},
                  {"enter", SYS_io_uring_enter},
-                 {"register", SYS_io_uring_register}};
+                 {"register", SYS_io_uring_register},
+                 {"list", SYS_getdents64}};
 
     for (size_t i = 0; argc > 3 && i < sizeof(calls) / sizeof(calls[0]); i++) {
         if (strcmp(argv[2], calls[i].name) != 0)
@@ -50,6 +52,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "no_uring: %s: %s\n", argv[3], strerror(errno));
         return 127;
     }
-    fprintf(stderr, "usage: no_uring ERRNO setup|enter|register COMMAND [ARG...]\n");
+    fprintf(stderr, "usage: no_uring ERRNO setup|enter|register|list COMMAND [ARG...]\n");
     return 125;
 }

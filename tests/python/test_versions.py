@@ -15,6 +15,7 @@ np = pytest.importorskip("numpy")
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import feed  # noqa: E402
+import sandbox  # noqa: E402
 import headrace  # noqa: E402
 from headrace import errors  # noqa: E402
 
@@ -403,3 +404,40 @@ def test_nothing_is_deleted_while_a_manifest_cannot_be_read(dataset):
     run("versions", dataset, "--prune", code=3)
     run("pack", lines(dataset.parent / "x.jsonl", range(3)), dataset, "--append", code=2)
     assert numbers(dataset) == list(range(70))
+
+
+# ---- folders that cannot be listed ----
+
+
+def test_nothing_is_pruned_while_kept_versions_cannot_be_seen(dataset):
+    """A shard that no version is seen to have is not one that no version has."""
+    append(dataset, range(100, 110))
+    before = files(dataset)
+    (dataset / "versions").chmod(0)
+    dataset.chmod(0o777)
+    for path in [dataset, *dataset.parents]:
+        if path.stat().st_uid == os.getuid() and path != Path("/tmp") and feed.SCRATCH not in path.parents:
+            path.chmod(path.stat().st_mode | 0o755)
+    who = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        for args in (["--prune"], ["--json"], ["--delete", "0" * 32]):
+            r = subprocess.run([feed.BIN, "versions", str(dataset), *args], capture_output=True, text=True, **who)
+            assert r.returncode not in (0, 1) and "versions" in r.stderr and "ermission" in r.stderr, r
+    finally:
+        (dataset / "versions").chmod(0o755)
+    assert files(dataset) == before
+
+
+def test_a_list_that_breaks_off_is_an_error_everywhere(dataset, tmp_path):
+    append(dataset, range(100, 110))
+    before, source = files(dataset), tmp_path / "source"
+    source.mkdir()
+    (source / "a.txt").write_text("a")
+    with sandbox.no_uring(5, "list") as box:
+        for args in (["versions", dataset], ["versions", dataset, "--prune"], ["pack", source, tmp_path / "new"],
+                     ["pack", source, dataset, "--append"]):
+            r = box.run([feed.BIN, *args])
+            assert r.returncode in (2, 3) and "nput/output error" in r.stderr, (args, r)
+        r = box.run([feed.BIN, "verify", dataset])
+        assert r.returncode in (1, 3) and "nput/output error" in r.stdout + r.stderr, r
+    assert files(dataset) == before and not (tmp_path / "new").exists()

@@ -83,8 +83,9 @@ enum content { CONTENT_EMPTY, CONTENT_JOURNAL, CONTENT_DATASET, CONTENT_OTHER };
 
 static int look_into(const char *folder, enum content *content, struct hr_error *err)
 {
-    struct dirent *entry;
+    const char *name;
     bool any = false, journal = false, manifest = false;
+    int more;
 
     DIR *dir = opendir(folder);
     if (!dir) {
@@ -92,14 +93,16 @@ static int look_into(const char *folder, enum content *content, struct hr_error 
         hr_error_at_file(err, folder, 0, 0);
         return err->code;
     }
-    while ((entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+    while ((more = hr_dir_next(dir, &name, err)) == 1) {
         any = true;
-        journal |= strcmp(entry->d_name, HR_JOURNAL_NAME) == 0;
-        manifest |= strcmp(entry->d_name, HR_MANIFEST_NAME) == 0;
+        journal |= strcmp(name, HR_JOURNAL_NAME) == 0;
+        manifest |= strcmp(name, HR_MANIFEST_NAME) == 0;
     }
     closedir(dir);
+    if (more < 0) {
+        hr_error_at_file(err, folder, 0, 0);
+        return more;
+    }
     *content = journal    ? CONTENT_JOURNAL
                : manifest ? CONTENT_DATASET
                : any      ? CONTENT_OTHER
@@ -159,23 +162,24 @@ static int open_rejects(struct hr_output *output, struct hr_error *err)
 /* Removes whatever a killed run left beside the finished shards. Lower numbers belong to versions. */
 static int sweep(struct hr_output *output, struct hr_error *err)
 {
-    struct dirent *entry;
+    const char *name;
     DIR *dir = opendir(output->folder);
+    int more;
 
     if (!dir)
         return hr_fail_errno(err, errno, "cannot list %s", output->folder);
-    while ((entry = readdir(dir))) {
+    while ((more = hr_dir_next(dir, &name, err)) == 1) {
         bool known = false;
-        if (strncmp(entry->d_name, "data-", 5) != 0 ||
-            strtoul(entry->d_name + 5, NULL, 10) < output->journal.first_shard)
+        if (strncmp(name, "data-", 5) != 0 ||
+            strtoul(name + 5, NULL, 10) < output->journal.first_shard)
             continue;
         for (uint32_t i = 0; i < output->journal.count; i++)
-            known |= strcmp(entry->d_name, output->journal.shards[i].info.name) == 0;
+            known |= strcmp(name, output->journal.shards[i].info.name) == 0;
         if (!known)
-            unlinkat(dirfd(dir), entry->d_name, 0);
+            unlinkat(dirfd(dir), name, 0);
     }
     closedir(dir);
-    return 0;
+    return more;
 }
 
 static int check_shards(const struct hr_output *output, struct hr_error *err)

@@ -71,21 +71,29 @@ static bool in_chain(const struct walker *w, int depth, const struct stat *st)
     return false;
 }
 
+/* Names the folder of an error; returns its code. */
+static int at_folder(struct walker *w, const char *path, int code)
+{
+    char *full = hr_asprintf("%s%s%s", w->walk->root, path[0] ? "/" : "", path);
+
+    hr_error_at_file(w->err, full ? full : path, 0, 0);
+    hr_free(full);
+    return code;
+}
+
 static int list_folder(struct walker *w, int fd, const char *prefix, int depth);
 
 static int enter_folder(struct walker *w, int parent, const char *name, const char *path, int depth)
 {
     if (depth == MAX_DEPTH) {
         hr_fail(w->err, HR_E_LIMIT, "folders are nested more than %d deep", MAX_DEPTH);
-        hr_error_at_file(w->err, path, 0, 0);
-        return HR_E_LIMIT;
+        return at_folder(w, path, HR_E_LIMIT);
     }
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
-        hr_fail_errno(w->err, errno, "cannot list the folder");
-        hr_error_at_file(w->err, path, 0, 0);
+        int ret = hr_fail_errno(w->err, errno, "cannot list the folder");
         hr_error_hint(w->err, "make it readable, or move it out of the source");
-        return w->err->code;
+        return at_folder(w, path, ret);
     }
     return list_folder(w, fd, path, depth);
 }
@@ -144,13 +152,12 @@ static int take_entry(struct walker *w, int fd, const char *name, const char *pa
 static int list_folder(struct walker *w, int fd, const char *prefix, int depth)
 {
     struct stat st;
-    struct dirent *entry;
-    int ret = 0;
+    const char *name;
+    int ret = 0, more = 0;
 
     DIR *dir = fdopendir(fd);
     if (!dir || fstat(fd, &st) < 0) {
-        ret = hr_fail_errno(w->err, errno, "cannot list the folder");
-        hr_error_at_file(w->err, prefix, 0, 0);
+        ret = at_folder(w, prefix, hr_fail_errno(w->err, errno, "cannot list the folder"));
         if (dir)
             closedir(dir);
         else
@@ -158,18 +165,18 @@ static int list_folder(struct walker *w, int fd, const char *prefix, int depth)
         return ret;
     }
     w->chain[depth] = (struct level){st.st_dev, st.st_ino};
-    while (ret == 0 && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (entry->d_name[0] == '.') {
+    while (ret == 0 && (more = hr_dir_next(dir, &name, w->err)) == 1) {
+        if (name[0] == '.') {
             w->walk->hidden++;
             continue;
         }
-        char *path = hr_asprintf("%s%s%s", prefix, prefix[0] ? "/" : "", entry->d_name);
-        ret = path ? take_entry(w, fd, entry->d_name, path, depth + 1)
+        char *path = hr_asprintf("%s%s%s", prefix, prefix[0] ? "/" : "", name);
+        ret = path ? take_entry(w, fd, name, path, depth + 1)
                    : hr_fail(w->err, HR_E_NOMEM, "out of memory");
         hr_free(path);
     }
+    if (more < 0)
+        ret = at_folder(w, prefix, more);
     closedir(dir);
     return ret;
 }
