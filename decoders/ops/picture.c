@@ -89,6 +89,7 @@ int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
                        target->channels) < 0)
         return no_memory(p, err);
     struct hr_image_target bytes = bytes_target(p, p->canvas.pixels);
+    p->target.planes_in = false; /* what the last pass gets are rows of the canvas */
     return hr_image_sink_begin(p->sink, &p->plan, &bytes, picture_w, picture_h, shrink, region, err);
 }
 

@@ -123,6 +123,16 @@ def test_every_dtype_and_layout_holds_the_same_pictures(flowers):
             assert np.abs(got.astype(np.float64) - want).max() <= error, (dtype, layout)
 
 
+@pytest.mark.parametrize("ops", [[{"color_jitter": {"brightness": 0.5}}], [{"rotate": 20}, {"center_crop": 40}]])
+def test_layouts_hold_the_same_pictures_after_ops_on_pixels(ops):
+    def pictures(layout):
+        output = {"dtype": "f32", "layout": layout}
+        keys = feed.small(16, fields={"image": {"ops": [{"random_resized_crop": 64}, *ops], "output": output}})
+        return np.concatenate([b["image"].copy() for b in epoch(keys)])
+
+    assert (pictures("nchw") == pictures("nhwc").transpose(0, 3, 1, 2)).all()
+
+
 def test_ragged_pictures_are_whole_files(flowers):
     dataset, paths, _ = flowers
     fields = {"image": {"output": {"ragged": True}}}
