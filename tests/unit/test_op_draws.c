@@ -282,6 +282,72 @@ static void erased_boxes_are_log_uniform_in_shape(void **state)
     check(&place, NULL);
 }
 
+/* Each corner of the picture goes to one of 50 x 50 places: the map from the result, turned round, tells where. */
+static void corners_of_a_perspective_are_uniform(void **state)
+{
+    static const double from[4][2] = {{0, 0}, {SIDE - 1, 0}, {SIDE - 1, SIDE - 1}, {0, SIDE - 1}};
+    struct call_text t = {.call = {.name = "perspective"}};
+    struct cells offsets[8] = {{"top left x", 50}, {"top left y", 50}, {"top right x", 50}, {"top right y", 50},
+                               {"bottom right x", 50}, {"bottom right y", 50}, {"bottom left x", 50},
+                               {"bottom left y", 50}};
+    struct cells pairs[8];
+
+    (void)state;
+    add_number(&t, "distortion_scale", 0.0985); /* of 500: 49 */
+    add_number(&t, "p", 1);
+    init(&t);
+    for (int k = 0; k < 8; k++)
+        pairs[k] = (struct cells){"two of the corners' offsets", 50};
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        struct hr_map back, there;
+        struct hr_steps s;
+        double at[4][2];
+        int offset[8];
+        draw(i, &s);
+        memcpy(back.m, s.steps[0].map, sizeof(back.m));
+        assert_true(hr_map_invert(&there, &back));
+        for (int k = 0; k < 8; k++) {
+            if (k % 2 == 0)
+                hr_map_point(&there, from[k / 2][0], from[k / 2][1], at[k / 2]);
+            double v = at[k / 2][k % 2] - (from[k / 2][k % 2] > 0 ? SIDE - 50 : 0);
+            offset[k] = (int)nearbyint(v);
+            assert_true(fabs(v - offset[k]) < 1e-6);
+            put(&offsets[k], (offset[k] + 0.5) / 50);
+        }
+        for (int k = 0; k < 8; k++)
+            pairs[k].seen[offset[k] / 10 * 10 + offset[(k + 1) % 8] / 5]++;
+    }
+    for (int k = 0; k < 8; k++) {
+        check(&offsets[k], NULL);
+        check(&pairs[k], NULL);
+    }
+}
+
+static void places_of_a_random_crop_are_uniform(void **state)
+{
+    (void)state;
+    for (int pad = 0; pad < 6; pad += 5) { /* 60 places across and 40 down, some of them over the edge */
+        struct call_text t = {.call = {.name = "random_crop"}};
+        struct cells x = {"x", 60}, y = {"y", 40}, both = {"x and y", 60};
+        add_list(&t, "size", 2, SIDE + 2.0 * pad - 39, SIDE + 2.0 * pad - 59);
+        add_number(&t, "pad", pad);
+        init(&t);
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            struct hr_draw_key key = {.seed = 11, .epoch = 3, .position = i};
+            struct hr_error err;
+            struct hr_view view;
+            assert_int_equal(hr_op_chain_view(&chain, &key, 0, SIDE, SIDE, &view, &err), 0);
+            int64_t left = view.box_x + pad, top = view.box_y + pad;
+            put(&x, ((double)left + 0.5) / 60);
+            put(&y, ((double)top + 0.5) / 40);
+            put(&both, (double)(left / 10 * 10 + top / 4) / 60 + 1e-9);
+        }
+        check(&x, NULL);
+        check(&y, NULL);
+        check(&both, NULL);
+    }
+}
+
 /* ---- policies ---- */
 
 static enum hr_change change_of(const struct hr_steps *s, double *magnitude)
@@ -536,6 +602,8 @@ int main(void)
         cmocka_unit_test(blur_and_rotation_are_uniform),
         cmocka_unit_test(affine_parameters_are_uniform),
         cmocka_unit_test(erased_boxes_are_log_uniform_in_shape),
+        cmocka_unit_test(corners_of_a_perspective_are_uniform),
+        cmocka_unit_test(places_of_a_random_crop_are_uniform),
         cmocka_unit_test(rand_augment_chooses_evenly),
         cmocka_unit_test(trivial_augment_draws_all_magnitudes),
         cmocka_unit_test(auto_augment_takes_every_pair_alike),
