@@ -25,6 +25,24 @@ static const struct hr_chain_media *media_of(const struct hr_chain_spec *spec)
     }
 }
 
+/* Views are of pictures: several frames of a clip go through one draw. */
+static int refuse_views(const struct hr_chain_spec *spec, struct hr_error *err)
+{
+    const struct hr_call *options = spec->options;
+    const struct hr_arg *views = NULL;
+
+    for (int i = 0; options && i < options->arg_count; i++)
+        if (strcmp(options->args[i].name, "views") == 0)
+            views = &options->args[i];
+    if ((spec->type == HR_FIELD_IMAGE && !spec->leader) || (!views && spec->view_spec_count == 0))
+        return 0;
+    hr_fail(err, HR_E_CONFIG, "'views' works on image fields, and '%s' is %s", spec->field,
+            spec->leader ? "a mask" : hr_field_type_name(spec->type));
+    hr_error_at_file(err, spec->file, views ? views->line : spec->views[0].line,
+                     views ? views->column : spec->views[0].column);
+    return HR_E_CONFIG;
+}
+
 int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
 {
     const struct hr_chain_media *media = media_of(spec);
@@ -33,7 +51,9 @@ int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, str
     if (!media)
         return hr_fail(err, HR_E_INTERNAL, "a field of type %s has no decoder chain",
                        hr_field_type_name(spec->type));
-    int ret = media->create(spec, &chain, err);
+    int ret = refuse_views(spec, err);
+    if (ret == 0)
+        ret = media->create(spec, &chain, err);
     if (ret < 0) {
         if (err && !err->file[0])
             hr_error_at_file(err, spec->file, spec->line, spec->column);

@@ -16,8 +16,20 @@
 #include "base/err.h"
 #include "base/types.h"
 
+enum { HR_CHAIN_MAX_OUTPUTS = 8, HR_CHAIN_MAX_VIEWS = 64 };
+
 struct hr_chain;
 struct hr_context;
+
+/* Views of one picture that are made alike. */
+struct hr_chain_view_spec {
+    const char *name; /* their array is FIELD.name */
+    int line, column;
+    const struct hr_call *ops;
+    int op_count;
+    const struct hr_call *options; /* count */
+    const struct hr_call *output;  /* NULL = the field's */
+};
 
 /* What the pipeline file says about one media field, and what the dataset holds. Borrowed for the
  * call to hr_chain_create only. */
@@ -32,6 +44,8 @@ struct hr_chain_spec {
     const struct hr_call *output;  /* `output:` table; NULL = defaults */
     const struct hr_call *clip;    /* `clip:` table; NULL = none */
     const struct hr_chain *leader; /* of the image field that this one, a mask, follows; it must live as long */
+    const struct hr_chain_view_spec *views; /* `views:` that differ, each with ops of its own */
+    int view_spec_count;
     /* bounds over the dataset, for ragged outputs and limits; 0 = not known */
     uint32_t max_width, max_height;
     uint64_t max_samples, max_frames;
@@ -39,8 +53,6 @@ struct hr_chain_spec {
     uint32_t max_sample_rate, max_channels;
     uint64_t max_bytes; /* largest stored value */
 };
-
-enum { HR_CHAIN_MAX_OUTPUTS = 3 };
 
 /* One array that the chain produces per sample. */
 struct hr_chain_output {
@@ -53,7 +65,8 @@ struct hr_chain_output {
     uint64_t max_bytes;          /* of one sample */
 };
 
-/* What one sample's randomness is drawn from; an op's stream is stream * 256 + its index. */
+/* What one sample's randomness is drawn from; an op's stream is stream * 256 + its index. Views of a picture
+ * after the first have the field's stream + HR_MAX_FIELDS * view, which is no field's. */
 struct hr_draw_key {
     uint64_t seed, epoch, position;
     uint32_t stream;
@@ -66,13 +79,17 @@ struct hr_sample_plan {
     uint64_t bytes[HR_CHAIN_MAX_OUTPUTS];
     uint64_t read_off, read_bytes; /* the part of the value that is needed */
     uint64_t value_bytes;
+    /* What the parts must cover of the stored picture at 1/shrink; set with seek. */
+    struct hr_image_box {
+        uint32_t x, y, w, h, shrink;
+    } box;
     /* Not NULL: only the parts of hr_chain_parts() are needed, which this table tells; it lives as
      * long as the dataset. read_bytes is their sum. */
     const uint8_t *seek;
     uint32_t seek_bytes;
     struct hr_facts facts;
     union {
-        struct hr_image_plan {
+        struct hr_image_plan { /* of several views: the first one's; the others are drawn again */
             int32_t crop_x, crop_y, crop_w, crop_h; /* in the oriented picture; may reach outside
                                                        it: there the fill colour shows */
             int32_t out_w, out_h;
@@ -122,7 +139,7 @@ int hr_chain_plan(const struct hr_chain *chain, const struct hr_facts *facts, ui
 /* What follows an image field: masks are chains of their own (leader, above), boxes and keypoints are mapped
  * (decoders/ops/follow.h) by the geometry that is drawn for the picture. */
 struct hr_geometry;
-bool hr_chain_leads(const struct hr_chain *chain); /* it is an image field's */
+bool hr_chain_leads(const struct hr_chain *chain); /* it is an image field's, without views */
 /* The size of a picture of these facts as the ops get it: upright, but for `exif: ignore`. */
 void hr_chain_upright(const struct hr_chain *chain, const struct hr_facts *facts, uint32_t *w, uint32_t *h);
 /* 0, or the errors of hr_chain_plan. */

@@ -9,7 +9,7 @@ struct hr_image_lead {
     bool apply_exif, ragged;
 };
 
-/* False when it is no image field's chain. */
+/* False when it is no image field's chain, or one with views. */
 bool hr_image_chain_lead(const struct hr_chain *chain, struct hr_image_lead *lead);
 
 /* Facts of a picture -> its size, upright when EXIF is applied; 1 to 8, 1 where it is not. */

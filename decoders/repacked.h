@@ -6,8 +6,9 @@
 #include "decoders/chain.h"
 #include "decoders/rjpeg/rjpeg.h"
 
-/* Sets plan->seek and read_bytes where parts cost less than the whole value. */
-void hr_repacked_plan_parts(const uint8_t *seek, uint32_t seek_bytes, struct hr_sample_plan *plan);
+/* Sets plan->seek, box and read_bytes where the parts that cover the box cost less than the whole value. */
+void hr_repacked_plan_parts(const uint8_t *seek, uint32_t seek_bytes, const struct hr_image_box *box,
+                            struct hr_sample_plan *plan);
 
 /* plan->seek is set. */
 void hr_repacked_parts(const struct hr_sample_plan *plan, struct hr_chain_parts *parts);

@@ -1,23 +1,14 @@
-/* Which parts of a large repacked picture a sample needs. The rule is a pure function of the plan and the
- * seek table, so that the reader thread and the workers come to the same parts, and so does every rerun. */
+/* Which parts of a large repacked picture a sample needs. The rule is a pure function of the planned box and
+ * the seek table, so that the reader thread and the workers come to the same parts, and so does every rerun. */
 #include "decoders/repacked.h"
-
-#include "decoders/sink.h"
 
 /* A request costs as much as reading so many bytes more: what a disk of 10,000 requests and 300 MB a
  * second says. So parts that are closer are joined, and parts that would not save as much are not made. */
 enum { REQUEST_BYTES = 32 << 10 };
 
-static bool find_box(const struct hr_sample_plan *plan, struct hr_rjpeg_box *box)
+static struct hr_rjpeg_box box_of(const struct hr_image_box *box)
 {
-    uint32_t w = plan->facts.width, h = plan->facts.height;
-    uint32_t shrink = plan->image.scaled ? hr_image_shrink(&plan->image, w, h) : 1;
-    struct hr_image_region region;
-
-    if (!hr_image_needs(&plan->image, w, h, shrink, &region))
-        return false;
-    *box = (struct hr_rjpeg_box){region.x, region.y, region.w, region.h, shrink};
-    return true;
+    return (struct hr_rjpeg_box){box->x, box->y, box->w, box->h, box->shrink};
 }
 
 static void add_part(struct hr_chain_parts *parts, uint64_t off, uint64_t end)
@@ -29,14 +20,14 @@ static void add_part(struct hr_chain_parts *parts, uint64_t off, uint64_t end)
 
 /* Parts of whole pages. False when the table is not one of this picture. */
 static bool find_parts(const struct hr_sample_plan *plan, const uint8_t *seek, uint32_t seek_bytes,
-                       struct hr_chain_parts *parts)
+                       const struct hr_image_box *needs, struct hr_chain_parts *parts)
 {
+    struct hr_rjpeg_box box = box_of(needs);
     struct hr_rjpeg_range ranges[HR_CHAIN_MAX_PARTS];
     struct hr_rjpeg_info info;
-    struct hr_rjpeg_box box;
 
     *parts = (struct hr_chain_parts){0};
-    if (!find_box(plan, &box) || hr_rjpeg_info(seek, seek_bytes, &info, NULL) < 0 || !info.cells ||
+    if (hr_rjpeg_info(seek, seek_bytes, &info, NULL) < 0 || !info.cells ||
         info.value_bytes != plan->value_bytes || info.width != plan->facts.width ||
         info.height != plan->facts.height)
         return false;
@@ -50,13 +41,15 @@ static bool find_parts(const struct hr_sample_plan *plan, const uint8_t *seek, u
     return n > 0;
 }
 
-void hr_repacked_plan_parts(const uint8_t *seek, uint32_t seek_bytes, struct hr_sample_plan *plan)
+void hr_repacked_plan_parts(const uint8_t *seek, uint32_t seek_bytes, const struct hr_image_box *box,
+                            struct hr_sample_plan *plan)
 {
     struct hr_chain_parts parts;
 
-    if (!find_parts(plan, seek, seek_bytes, &parts) ||
+    if (!find_parts(plan, seek, seek_bytes, box, &parts) ||
         parts.bytes + (uint64_t)REQUEST_BYTES * (parts.count - 1) >= plan->value_bytes)
         return;
+    plan->box = *box;
     plan->seek = seek;
     plan->seek_bytes = seek_bytes;
     plan->read_bytes = parts.bytes;
@@ -64,7 +57,7 @@ void hr_repacked_plan_parts(const uint8_t *seek, uint32_t seek_bytes, struct hr_
 
 void hr_repacked_parts(const struct hr_sample_plan *plan, struct hr_chain_parts *parts)
 {
-    if (!find_parts(plan, plan->seek, plan->seek_bytes, parts))
+    if (!find_parts(plan, plan->seek, plan->seek_bytes, &plan->box, parts))
         parts->count = 0;
 }
 
@@ -86,10 +79,8 @@ int hr_repacked_check(const struct hr_sample_plan *plan, const uint8_t *value, s
                       struct hr_error *err)
 {
     struct hr_repacked_view view;
-    struct hr_rjpeg_box box = {0};
-    bool some = find_box(plan, &box);
+    struct hr_rjpeg_box box = box_of(&plan->box);
 
-    HR_ASSERT(some);
     hr_repacked_view_parts(plan, value, bytes, &view);
     return hr_rjpeg_check(&view.view, &box, NULL, err);
 }

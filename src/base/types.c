@@ -17,7 +17,8 @@ static const struct {
 static const char *const layouts[HR_LAYOUT_COUNT] = {
     [HR_LAYOUT_NHWC] = "nhwc",   [HR_LAYOUT_NCHW] = "nchw",   [HR_LAYOUT_NTHWC] = "nthwc",
     [HR_LAYOUT_NTCHW] = "ntchw", [HR_LAYOUT_NCTHW] = "ncthw", [HR_LAYOUT_NT] = "nt",
-    [HR_LAYOUT_NTC] = "ntc",     [HR_LAYOUT_NCT] = "nct",
+    [HR_LAYOUT_NTC] = "ntc",     [HR_LAYOUT_NCT] = "nct",     [HR_LAYOUT_NVHWC] = "nvhwc",
+    [HR_LAYOUT_NVCHW] = "nvchw",
 };
 
 static const char *const field_types[HR_FIELD_COUNT] = {

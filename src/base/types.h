@@ -28,7 +28,8 @@ size_t hr_dtype_bytes(enum hr_dtype dtype);         /* 0 for NONE and unknown */
 const char *hr_dtype_name(enum hr_dtype dtype);     /* "u8", "f16" …; "?" when unknown */
 enum hr_dtype hr_dtype_parse(const char *name);     /* NONE when unknown */
 
-/* N = batch, T = frame or time, H W = rows, columns, C = channels. N is implied for one sample. */
+/* N = batch, V = view of one picture, T = frame or time, H W = rows, columns, C = channels. N is implied
+ * for one sample. */
 enum hr_layout {
     HR_LAYOUT_NONE = 0,
     HR_LAYOUT_NHWC = 1,
@@ -39,6 +40,8 @@ enum hr_layout {
     HR_LAYOUT_NT = 6,  /* mono audio: no channel axis */
     HR_LAYOUT_NTC = 7,
     HR_LAYOUT_NCT = 8,
+    HR_LAYOUT_NVHWC = 9,
+    HR_LAYOUT_NVCHW = 10,
     HR_LAYOUT_COUNT
 };
 

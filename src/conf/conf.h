@@ -38,6 +38,8 @@ struct hr_conf_field {
     struct hr_call options;  /* scalar and list keys beside ops: max_bytes, start, channels … */
     struct hr_call *tables;  /* mapping keys beside ops: output, clip, log_mel … by their key */
     int table_count;
+    struct hr_conf_field *views; /* `views:` as a mapping of names, each with ops, options and tables */
+    int view_count;
 };
 
 /* `blend:` mixup and cutmix. What its arguments mean is for src/pipeline/blend_plan.c to say. */

@@ -146,6 +146,46 @@ static int read_ops(const struct reader *r, const struct node *node, struct hr_c
     return 0;
 }
 
+static int read_members(const struct reader *r, const struct node *node, struct hr_conf_field *field);
+
+static void name_field(const struct reader *r, const struct node *key, struct hr_conf_field *field)
+{
+    *field = (struct hr_conf_field){.name = key->text, .line = key->line, .column = key->column};
+    field->options = (struct hr_call){.name = key->text, .file = r->conf->file, .line = key->line,
+                                      .column = key->column};
+}
+
+static int read_view(const struct reader *r, const struct child *entry, struct hr_conf_field *view)
+{
+    name_field(r, entry->key, view);
+    if (entry->value->kind != NODE_MAP) {
+        hr_conf_fail(r->err, r->conf->file, entry->value, "view '%s' must be a mapping", view->name);
+        return fail_hint(r, "'count', 'ops' and 'output' of these views");
+    }
+    int ret = read_members(r, entry->value, view);
+    if (ret == 0 && view->views)
+        return hr_conf_fail(r->err, r->conf->file, entry->value, "view '%s' has views of its own", view->name);
+    return ret;
+}
+
+/* Views that differ: a mapping of names to what fields have. */
+static int read_views(const struct reader *r, const struct node *node, struct hr_conf_field *field)
+{
+    if (node->kind != NODE_MAP || node->child_count == 0) {
+        hr_conf_fail(r->err, r->conf->file, node, "'views' must be a number or a mapping of names");
+        return fail_hint(r, "'views: 2', or 'views: {global: {count: 2, ops: [...]}, local: {...}}'");
+    }
+    field->views = take(r, (size_t)node->child_count, sizeof(*field->views));
+    if (!field->views)
+        return HR_E_NOMEM;
+    for (const struct child *c = node->first; c; c = c->next) {
+        int ret = read_view(r, c, &field->views[field->view_count++]);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
 static int read_member(const struct reader *r, const struct child *member,
                        struct hr_conf_field *field)
 {
@@ -153,9 +193,25 @@ static int read_member(const struct reader *r, const struct child *member,
 
     if (strcmp(key->text, "ops") == 0)
         return read_ops(r, value, field);
+    if (strcmp(key->text, "views") == 0 && value->kind != NODE_SCALAR)
+        return read_views(r, value, field);
     if (value->kind == NODE_MAP)
         return read_call(r, key, value, &field->tables[field->table_count++]);
     return read_named(r, member, &field->options.args[field->options.arg_count++]);
+}
+
+static int read_members(const struct reader *r, const struct node *node, struct hr_conf_field *field)
+{
+    field->tables = take(r, (size_t)node->child_count, sizeof(*field->tables));
+    field->options.args = take(r, (size_t)node->child_count, sizeof(*field->options.args));
+    if (!field->tables || !field->options.args)
+        return HR_E_NOMEM;
+    for (const struct child *c = node->first; c; c = c->next) {
+        int ret = read_member(r, c, field);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
 }
 
 static int read_field(const struct reader *r, const struct child *entry,
@@ -163,9 +219,7 @@ static int read_field(const struct reader *r, const struct child *entry,
 {
     const struct node *key = entry->key, *value = entry->value;
 
-    *field = (struct hr_conf_field){.name = key->text, .line = key->line, .column = key->column};
-    field->options = (struct hr_call){.name = key->text, .file = r->conf->file, .line = key->line,
-                                      .column = key->column};
+    name_field(r, key, field);
     if (!key->text[0] || strlen(key->text) >= HR_NAME_BYTES)
         return hr_conf_fail(r->err, r->conf->file, key, "a field's name has 1 to %d bytes",
                             HR_NAME_BYTES - 1);
@@ -177,16 +231,7 @@ static int read_field(const struct reader *r, const struct child *entry,
         return fail_hint(r, "'name:' alone takes the defaults; else 'ops', 'output' and options "
                             "indented below it");
     }
-    field->tables = take(r, (size_t)value->child_count, sizeof(*field->tables));
-    field->options.args = take(r, (size_t)value->child_count, sizeof(*field->options.args));
-    if (!field->tables || !field->options.args)
-        return HR_E_NOMEM;
-    for (const struct child *c = value->first; c; c = c->next) {
-        int ret = read_member(r, c, field);
-        if (ret < 0)
-            return ret;
-    }
-    return 0;
+    return read_members(r, value, field);
 }
 
 int hr_conf_fields(const struct node *node, struct hr_conf *conf, struct hr_error *err)

@@ -47,7 +47,7 @@ int hr_follow_leader(const struct hr_plan *plan, const struct hr_conf_field *fie
             return 0;
         }
         hr_fail(err, HR_E_CONFIG, "'%s' follows '%s', which is no image field with ops of its own", field->name, name);
-        return fail_at(field, arg, "follow: NAME takes the name of an image field", err);
+        return fail_at(field, arg, "follow: NAME takes the name of an image field, one without views", err);
     }
     hr_fail(err, HR_E_CONFIG, "'%s' follows '%.60s', which is not among the fields", field->name,
             arg->text ? arg->text : "");

@@ -155,6 +155,13 @@ struct plain_options {
     int line, column;  /* of the output table */
 };
 
+static int refuse_table(struct builder *b, const char *of, const struct hr_call *table)
+{
+    hr_fail(b->err, HR_E_CONFIG, "field '%s' takes no '%s'", of, table->name);
+    hr_error_at_file(b->err, b->conf->file, table->line, table->column);
+    return HR_E_CONFIG;
+}
+
 static int read_plain_options(struct builder *b, const struct hr_conf_field *field, bool text,
                               struct plain_options *out)
 {
@@ -182,11 +189,8 @@ static int read_plain_options(struct builder *b, const struct hr_conf_field *fie
         return ret;
     for (int i = 0; i < field->table_count; i++) {
         const struct hr_call *table = &field->tables[i];
-        if (strcmp(table->name, "output") != 0) {
-            hr_fail(b->err, HR_E_CONFIG, "field '%s' takes no '%s'", field->name, table->name);
-            hr_error_at_file(b->err, b->conf->file, table->line, table->column);
-            return HR_E_CONFIG;
-        }
+        if (strcmp(table->name, "output") != 0)
+            return refuse_table(b, field->name, table);
         out->line = table->line;
         out->column = table->column;
         ret = hr_args_read(table, output, HR_ARRAY_SIZE(output), b->err);
@@ -322,6 +326,23 @@ static int add_array(struct builder *b, const struct hr_schema_field *sf,
     return 0;
 }
 
+/* Views that the pipeline file names, at most HR_CHAIN_MAX_OUTPUTS + 1 of them: one more is refused by the chain. */
+static int read_views(struct builder *b, const struct hr_conf_field *conf, struct hr_chain_view_spec *views,
+                      int *count)
+{
+    *count = conf->view_count > HR_CHAIN_MAX_OUTPUTS ? HR_CHAIN_MAX_OUTPUTS + 1 : conf->view_count;
+    for (int i = 0; i < *count; i++) {
+        const struct hr_conf_field *view = &conf->views[i];
+        views[i] = (struct hr_chain_view_spec){
+            .name = view->name, .line = view->line, .column = view->column, .ops = view->ops,
+            .op_count = view->op_count, .options = &view->options, .output = hr_conf_field_table(view, "output")};
+        for (int k = 0; k < view->table_count; k++)
+            if (&view->tables[k] != views[i].output)
+                return refuse_table(b, view->name, &view->tables[k]);
+    }
+    return 0;
+}
+
 static int add_media(struct builder *b, const struct hr_schema_field *sf,
                      const struct hr_conf_field *conf, const struct hr_field_totals *totals,
                      struct hr_plan_field *f)
@@ -339,6 +360,8 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         .max_channels = totals->max_channels,
         .max_bytes = totals->max_bytes,
     };
+    struct hr_chain_view_spec views[HR_CHAIN_MAX_OUTPUTS + 1];
+    int ret = 0;
 
     if (conf) {
         spec.line = conf->line;
@@ -348,6 +371,10 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         spec.options = &conf->options;
         spec.output = hr_conf_field_table(conf, "output");
         spec.clip = hr_conf_field_table(conf, "clip");
+        spec.views = views;
+        ret = read_views(b, conf, views, &spec.view_spec_count);
+        if (ret < 0)
+            return ret;
     }
     if (f->leader >= 0)
         spec.leader = b->plan->fields[f->leader].chain;
@@ -355,11 +382,9 @@ static int add_media(struct builder *b, const struct hr_schema_field *sf,
         const struct hr_call *table = &conf->tables[i];
         if (table == spec.output || table == spec.clip)
             continue;
-        hr_fail(b->err, HR_E_CONFIG, "field '%s' takes no '%s'", sf->name, table->name);
-        hr_error_at_file(b->err, b->conf->file, table->line, table->column);
-        return HR_E_CONFIG;
+        return refuse_table(b, sf->name, table);
     }
-    int ret = hr_chain_create(&spec, &f->chain, b->err);
+    ret = hr_chain_create(&spec, &f->chain, b->err);
     if (ret < 0)
         return ret;
     f->route = HR_ROUTE_CHAIN;
@@ -433,6 +458,10 @@ static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_con
     ret = hr_follow_option(conf) ? join_leader(b, sf, conf, f) : 0;
     if (ret < 0)
         return ret;
+    if (conf && conf->view_count > 0 && !hr_field_type_is_media(sf->type)) {
+        hr_fail(b->err, HR_E_CONFIG, "'views' works on image fields, and '%s' is none", conf->name);
+        return fail_at(b, &conf->views[0], NULL);
+    }
     if (f->leader >= 0 && sf->type == HR_FIELD_TENSOR)
         ret = hr_follow_plan_array(b->plan, f, sf, conf, &totals, b->err);
     else if (sf->type == HR_FIELD_STR || sf->type == HR_FIELD_TEXT || sf->type == HR_FIELD_JSON ||
@@ -469,6 +498,18 @@ static int add_field(struct builder *b, uint32_t merged_idx, const struct hr_con
     return add_present(b, sf, f);
 }
 
+/* Names of views and the like can make a name that another field has. */
+static int check_names(struct builder *b)
+{
+    const struct hr_plan *plan = b->plan;
+
+    for (uint32_t i = 0; i < plan->output_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(plan->outputs[i].name, plan->outputs[k].name) == 0)
+                return hr_fail(b->err, HR_E_CONFIG, "two arrays of a batch would be named '%s'", plan->outputs[i].name);
+    return 0;
+}
+
 static int add_fields(struct builder *b)
 {
     const struct hr_conf *conf = b->conf;
@@ -477,7 +518,7 @@ static int add_fields(struct builder *b)
     if (conf->field_count == 0) {
         for (uint32_t i = 0; i < b->merged_count && ret == 0; i++)
             ret = add_field(b, i, NULL);
-        return ret;
+        return ret < 0 ? ret : check_names(b);
     }
     if (conf->field_count > HR_MAX_FIELDS)
         return hr_fail(b->err, HR_E_CONFIG, "more than %d fields", HR_MAX_FIELDS);
@@ -491,7 +532,7 @@ static int add_fields(struct builder *b)
             return unknown_field(b, field);
         ret = add_field(b, (uint32_t)idx, field);
     }
-    return ret;
+    return ret < 0 ? ret : check_names(b);
 }
 
 /* Mixture and filters, where there are any. */
