@@ -13,6 +13,9 @@ void hr_kernels_fill(struct hr_kernels *kernels, unsigned cpu_flags)
         hr_kernels_fill_avx2(kernels);
     if (cpu_flags & HR_CPU_AVX512)
         hr_kernels_fill_avx512(kernels);
+#elif defined(__aarch64__)
+    if (cpu_flags & HR_CPU_NEON)
+        hr_kernels_fill_neon(kernels);
 #endif
 }
 

@@ -103,5 +103,6 @@ void hr_resample_use_kernels(struct hr_resample *resample, const struct hr_kerne
 void hr_kernels_fill_c(struct hr_kernels *kernels);
 void hr_kernels_fill_avx2(struct hr_kernels *kernels);
 void hr_kernels_fill_avx512(struct hr_kernels *kernels);
+void hr_kernels_fill_neon(struct hr_kernels *kernels);
 
 #endif

@@ -55,7 +55,8 @@ void rj_both_neon(const uint8_t *near, const uint8_t *far, uint32_t count, uint8
     }
     for (uint32_t x = 0; x < count; x += 16) {
         uint8x8x2_t a = spread(sums + x), b = spread(sums + x + 8);
-        vst2q_u8(out + 2 * (size_t)x, (uint8x16x2_t){{vcombine_u8(a.val[0], b.val[0]), vcombine_u8(a.val[1], b.val[1])}});
+        uint8x16x2_t even_odd = {{vcombine_u8(a.val[0], b.val[0]), vcombine_u8(a.val[1], b.val[1])}};
+        vst2q_u8(out + 2 * (size_t)x, even_odd);
     }
 }
 
@@ -94,14 +95,27 @@ INLINE struct rgb convert(uint8x8_t y8, uint8x8_t cb, uint8x8_t cr)
     };
 }
 
+INLINE uint8x16x3_t convert_16(uint8x16_t y, uint8x16_t cb, uint8x16_t cr)
+{
+    struct rgb low = convert(vget_low_u8(y), vget_low_u8(cb), vget_low_u8(cr));
+    struct rgb high = convert(vget_high_u8(y), vget_high_u8(cb), vget_high_u8(cr));
+
+    return (uint8x16x3_t){{vcombine_u8(low.r, high.r), vcombine_u8(low.g, high.g), vcombine_u8(low.b, high.b)}};
+}
+
 void rj_ycc_to_rgb_neon(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count, uint8_t *rgb)
 {
-    for (uint32_t x = 0; x < count; x += 16, rgb += 48) {
-        uint8x16_t vy = vld1q_u8(y + x), vb = vld1q_u8(cb + x), vr = vld1q_u8(cr + x);
-        struct rgb low = convert(vget_low_u8(vy), vget_low_u8(vb), vget_low_u8(vr));
-        struct rgb high = convert(vget_high_u8(vy), vget_high_u8(vb), vget_high_u8(vr));
-        store_rgb((uint8x16x3_t){{vcombine_u8(low.r, high.r), vcombine_u8(low.g, high.g), vcombine_u8(low.b, high.b)}},
-                  count - x, rgb);
+    for (uint32_t x = 0; x < count; x += 16, rgb += 48)
+        store_rgb(convert_16(vld1q_u8(y + x), vld1q_u8(cb + x), vld1q_u8(cr + x)), count - x, rgb);
+}
+
+void rj_ycc_to_planes_neon(const uint8_t *y, const uint8_t *cb, const uint8_t *cr, uint32_t count,
+                           uint8_t *const rgb[3])
+{
+    for (uint32_t x = 0; x < count; x += 16) {
+        uint8x16x3_t pixels = convert_16(vld1q_u8(y + x), vld1q_u8(cb + x), vld1q_u8(cr + x));
+        for (int c = 0; c < 3; c++)
+            vst1q_u8(rgb[c] + x, pixels.val[c]);
     }
 }
 

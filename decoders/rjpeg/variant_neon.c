@@ -252,5 +252,6 @@ const struct rj_variant rj_variant_neon = {
     .down = rj_down_neon,
     .both = rj_both_neon,
     .ycc_to_rgb = rj_ycc_to_rgb_neon,
+    .ycc_to_planes = rj_ycc_to_planes_neon,
     .interleave = rj_interleave_neon,
 };

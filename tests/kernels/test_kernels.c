@@ -22,8 +22,12 @@ struct level {
 
 static struct level levels[MAX_LEVELS] = {
     {.name = "c", .flags = 0},
+#ifdef __aarch64__
+    {.name = "neon", .flags = HR_CPU_NEON},
+#else
     {.name = "avx2", .flags = HR_CPU_AVX2},
     {.name = "avx512", .flags = HR_CPU_AVX2 | HR_CPU_AVX512},
+#endif
 };
 static int level_count;
 
@@ -54,7 +58,7 @@ static void *must_alloc(size_t bytes)
 
 static void start_levels(void)
 {
-    for (int i = 0; i < MAX_LEVELS && !(levels[i].flags & ~hr_cpu_flags()); i++) {
+    for (int i = 0; i < MAX_LEVELS && levels[i].name && !(levels[i].flags & ~hr_cpu_flags()); i++) {
         hr_kernels_fill(&levels[i].kernels, levels[i].flags);
         must(hr_resample_create(&levels[i].resample) == 0, "create");
         hr_resample_use_kernels(levels[i].resample, &levels[i].kernels);
