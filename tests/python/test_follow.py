@@ -323,6 +323,59 @@ def test_a_mask_of_another_size_is_a_bad_record_with_its_place(tmp_path):
         next(iter(headrace.Loader(conf)))
 
 
+def plain_set(tmp_path, name, lines):
+    """Pictures of 40 x 30, black, wherever a line has one; a mask where it says so, of another size where it is bad."""
+    folder = tmp_path / name
+    folder.mkdir()
+    Image.new("RGB", (40, 30)).save(folder / "i.png")
+    Image.new("L", (40, 30)).save(folder / "good.png")
+    Image.new("L", (30, 40)).save(folder / "bad.png")
+    (folder / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    types = [t for key in ("boxes",) if any(key in line for line in lines) for t in ("--type", f"{key}=f32[n,4]")]
+    feed.run("pack", "-q", folder / "set.jsonl", folder.with_suffix(".hrd"), *types)
+    return str(folder.with_suffix(".hrd"))
+
+
+def test_a_substitute_brings_its_own_boxes(tmp_path):
+    lines = [{"image": "@i.png", "mask": f"@{'bad' if i % 3 == 1 else 'good'}.png",
+              "boxes": [[k, k, k + 10 + i, k + 20] for k in range(i * 7 % 11)]} for i in range(30)]
+    fields = {"image": {"ops": [{"resize": [30, 40]}]}, "mask": {"follow": "image"},
+              "boxes": {"follow": "image", "as": "boxes"}}
+    conf = {"dataset": plain_set(tmp_path, "set", lines), "batch": 10, "epochs": 3, "bad_budget": 1, "fields": fields}
+    substituted = 0
+    with headrace.Loader(conf) as loader:
+        for _ in range(3):
+            for b in loader:
+                assert (np.diff(b["boxes.kept"].offsets) * 4 == np.diff(b["boxes"].offsets)).all()
+                substituted += b.bad_count
+                for i in range(10):
+                    record = int(b.records[i])
+                    assert record % 3 != 1 and b.valid[i]
+                    want = np.array(lines[record]["boxes"], np.float32).reshape(-1, 4)
+                    want = want.clip(0, [40, 30, 40, 30])
+                    assert b["boxes"][i].shape == want.shape and (b["boxes"][i] == want).all()
+                    assert b["boxes.kept"][i].shape == want.shape[:1] and b["boxes.kept"][i].all()
+    assert substituted == 30
+
+
+def test_sources_that_lack_the_one_or_the_other(tmp_path):
+    whole = plain_set(tmp_path, "whole", [{"image": "@i.png", "mask": "@good.png", "boxes": [[1, 2, 11, 12]]}] * 4)
+    bare = plain_set(tmp_path, "bare", [{"image": "@i.png"}] * 4)
+    blind = plain_set(tmp_path, "blind", [{"mask": "@good.png", "boxes": [[1, 2, 11, 12]]}] * 4)
+    fields = {"mask": {"follow": "image"}, "boxes": {"follow": "image", "as": "boxes"},
+              "image": {"ops": [{"resize": [30, 40]}]}}
+    conf = {"dataset": [{"path": p, "repeats": 1} for p in (whole, bare, blind)], "batch": 12, "epochs": 1,
+            "fields": fields}
+    with headrace.Loader(conf) as loader:
+        b = next(iter(loader))
+        assert sorted(b.sources) == [0] * 4 + [1] * 4 + [2] * 4
+        for i, source in enumerate(b.sources):
+            assert b["image.present"][i] == (source != 2)
+            assert b["mask.present"][i] == b["boxes.present"][i] == (source == 0)
+            assert b["boxes"][i].tolist() == ([[1, 2, 11, 12]] if source == 0 else [[0] * 4])  # of one shape: zeros
+            assert b["boxes.kept"][i].tolist() == [source == 0]
+
+
 # ---- from the files that people have ----
 
 
