@@ -89,6 +89,10 @@ static void copy_ids(uint8_t *ids, const uint8_t *row, const struct rows *rows, 
 {
     unsigned mask = (1u << rows->id_bits) - 1;
 
+    if (rows->pixel_bits == 8) {
+        memcpy(ids, row + x, n);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         size_t bit = (x + i) * rows->pixel_bits;
         ids[i] = (uint8_t)(row[bit / 8] >> (8 - rows->id_bits - bit % 8) & mask);
