@@ -181,8 +181,8 @@ static void begin_mcu(struct rj_progressive_writer *w)
 }
 
 /* The blocks of component c in block row v of the MCU row. */
-static const struct rj_block *block_row(const struct rj_progressive_writer *w, const struct rj_block *blocks, uint32_t c,
-                                        uint32_t v)
+static const struct rj_block *block_row(const struct rj_progressive_writer *w, const struct rj_block *blocks,
+                                        uint32_t c, uint32_t v)
 {
     const struct hr_rjpeg_component *k = &w->info->component[c];
 

@@ -159,8 +159,8 @@ int hr_rjpeg_check(const struct hr_rjpeg_view *view, const struct hr_rjpeg_box *
 /* Where rows go, from top to bottom, box.w * channels bytes each: to row() one by one (readable 64
  * bytes past the end, valid during the call), or, where row is NULL, to dst + y * stride (exactly
  * those bytes are written). channels 3: RGB (gray repeated); 1: gray, for gray and YCbCr pictures
- * (the luma, as libjpeg gives it); 4: pictures of four components have this only: CMYK, as libjpeg gives it. With planes(),
- * which comes before row(), and channels 3, a row is three of box.w bytes each: red, green, blue. */
+ * (the luma, as libjpeg gives it); 4: CMYK as libjpeg gives it, and the only one for pictures of four components. With
+ * planes(), which comes before row(), and channels 3, a row is three of box.w bytes each: red, green, blue. */
 struct hr_rjpeg_sink {
     void (*row)(void *user, const uint8_t *row);
     void (*planes)(void *user, const uint8_t *const rows[3]);

@@ -1,5 +1,5 @@
-/* The order of a file's scans. Strict where libjpeg only warns: what it would decode to a picture of missing bits is not
- * for repacking. */
+/* The order of a file's scans. Strict where libjpeg only warns: what it would decode to a picture of missing bits is
+ * not for repacking. */
 #include "rjpeg/script.h"
 
 #include <string.h>

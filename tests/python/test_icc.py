@@ -123,6 +123,7 @@ class Profiles(unittest.TestCase):
             self.check(self.save(name, image, icc, **options), icc)
         self.check(self.save("p.jpg", image, icc, progressive=True), icc)
         self.check(self.save("r.jpg", image, icc), icc, "--repack")
+        self.check(self.folder / "p.jpg", icc, "--repack")
         self.check(self.save("p.png", image.quantize(200), icc), icc)
         self.check(self.save("a.png", image.convert("RGBA"), icc), icc)
         if features.check("avif"):
@@ -167,6 +168,7 @@ class Profiles(unittest.TestCase):
         self.assertIsNotNone(got, told)
         self.assertLessEqual(worst(got, system_lcms_of_ink(path, icc)), 1)
         self.assertGreater(worst(got, whole(path)[0]), 20)
+        self.assertTrue(np.array_equal(whole(path, "icc=srgb", "--repack")[0], got))
 
     def test_what_does_not_fit_or_changes_nothing_is_left_out(self):
         image = Image.fromarray(pattern(90, 61))

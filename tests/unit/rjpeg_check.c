@@ -79,7 +79,8 @@ static void check_direct(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, c
     hr_free(dst);
 }
 
-void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struct hr_buf *packed, int boxes, struct hr_rng *rng)
+void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struct hr_buf *packed, int boxes,
+                        struct hr_rng *rng)
 {
     struct picture p = jpeg_decode(jpeg, 1);
     /* An exact copy, so that the address sanitizer sees reads past the end. */
@@ -101,7 +102,8 @@ void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struc
     hr_free(p.pixels);
 }
 
-int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err, struct tally *tally)
+int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err,
+                     struct tally *tally)
 {
     struct hr_buf packed = {0}, seek = {0}, restored = {0};
     struct hr_rjpeg_info info;

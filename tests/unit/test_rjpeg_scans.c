@@ -212,7 +212,8 @@ static void in_cells(void **state)
 {
     struct hr_rng rng;
     struct tally tally = {0};
-    struct recipe r = {.width = 900, .height = 800, .components = 3, .h = 2, .v = 2, .quality = 97, .progressive = true};
+    struct recipe r = {.width = 900, .height = 800, .components = 3, .h = 2, .v = 2, .quality = 97,
+                       .progressive = true};
 
     hr_rng_init(&rng, 8, 0, 0, 6);
     must_repack(&r, 4, &rng, &tally);
