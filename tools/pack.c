@@ -528,6 +528,8 @@ static int run(struct pack *p, struct hr_error *err)
     p->source->intake = (struct hr_intake){&p->source->schema, p->options.verify_media,
                                            p->options.jpeg == HR_PACK_JPEG_REPACK,
                                            p->options.png == HR_PACK_PNG_REPACK, reduction_of(&p->options)};
+    /* Until here nothing was written, and Ctrl-C ends a long listing at once. */
+    hr_interrupt_install();
     return p->options.dry_run ? dry_run(p, err) : pack_all(p, err);
 }
 
@@ -541,7 +543,6 @@ int hr_tool_pack(int argc, char **argv)
         return code;
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of that write */
     raise_open_files();
-    hr_interrupt_install();
     p.output.journal.fd = p.output.rejects_fd = -1;
     code = run(&p, &err);
     hr_output_end(&p.output);

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 import unittest
 import wave
@@ -383,6 +384,27 @@ class BadInput(Base):
         self.assertFalse((self.dst / "dataset.hrm").exists())
 
 
+    def test_a_file_that_is_written_meanwhile_is_rejected(self):
+        """Whether its beginning alone would have been good or not."""
+        self.put("whole.txt", "good")
+        log = self.put("log.txt", b"line\n" * 5_000_000)
+        done = threading.Event()
+
+        def write():
+            with open(log, "ab", buffering=0) as file:
+                while not done.is_set():
+                    file.write(b"more\n")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            self.assertEqual(self.pack()["records"], 1)
+        finally:
+            done.set()
+            writer.join()
+        self.assertIn("changed while it was read", self.rejects()[0]["reason"])
+
+
 class Destination(Base):
     def setUp(self):
         super().setUp()
@@ -510,6 +532,18 @@ class Interrupted(Base):
         self.assertEqual(list(self.dst.glob("*.tmp")), [])
         self.assertFalse((self.dst / "dataset.hrm").exists())
         self.assertEqual(self.pack(*self.args, "--resume")["records"], 900)
+
+    def test_ctrl_c_while_it_looks_at_the_source_ends_at_once(self):
+        lines = self.dir / "lines.jsonl"
+        lines.write_bytes(b'{"text":"x"}\n' * 4_000_000)
+        begin = time.monotonic()
+        p = subprocess.Popen([BIN, "pack", str(lines), str(self.dst)], stderr=subprocess.PIPE)
+        time.sleep(0.3)
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+        self.assertIn(p.returncode, (-signal.SIGINT, 130))
+        self.assertLess(time.monotonic() - begin, 1)
+        self.assertFalse(self.dst.exists())
 
     def test_changed_source_or_options_are_refused(self):
         code, _, _ = self.start_and_stop(signal.SIGKILL, self.dst)

@@ -332,7 +332,8 @@ static int begin(struct hr_output *output, const struct hr_pack_options *options
     if (content == CONTENT_EMPTY) {
         ret = hr_journal_create(output->folder, &output->run, &output->journal, err);
         if (ret < 0)
-            hr_error_hint(err, "choose a place that you can write to");
+            hr_error_hint(err, ret == HR_E_NO_SPACE ? "make room, or choose another place"
+                                                    : "choose a place that you can write to");
         return ret;
     }
     if (!options->resume || content == CONTENT_OTHER)

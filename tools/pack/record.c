@@ -63,6 +63,15 @@ void *hr_pack_record_room(struct hr_pack_record *record, uint64_t bytes, struct 
     return room;
 }
 
+/* Somebody writes it: what was read may be the beginning of one content and the end of another. */
+static bool has_changed(int fd, const struct stat *before)
+{
+    struct stat now;
+
+    return fstat(fd, &now) < 0 || now.st_size != before->st_size ||
+           now.st_mtim.tv_sec != before->st_mtim.tv_sec || now.st_mtim.tv_nsec != before->st_mtim.tv_nsec;
+}
+
 static int read_open_file(struct hr_pack_record *record, int fd, const void **data, uint64_t *bytes,
                           struct hr_error *err)
 {
@@ -79,6 +88,10 @@ static int read_open_file(struct hr_pack_record *record, int fd, const void **da
     if (!room)
         return err->code;
     int ret = hr_fd_pread_full(fd, room, (size_t)st.st_size, 0, err);
+    if (ret == 0 && has_changed(fd, &st)) {
+        ret = hr_fail(err, HR_E_TRUNCATED, "the file changed while it was read");
+        hr_error_hint(err, "pack it when nobody writes it any more");
+    }
     if (ret < 0)
         return ret;
     *data = room;

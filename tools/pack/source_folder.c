@@ -199,7 +199,7 @@ static void warn_of_classes(const struct folder *folder)
                schema->classes[0], schema->class_count > 1 ? " and others" : "", folder->root,
                schema->classes[0]);
     if (without)
-        hr_log(HR_LOG_WARN, "%llu files lie beside the class folders and get no label",
+        hr_log(HR_LOG_WARN, "files beside the class folders, which get no label: %llu",
                (unsigned long long)without);
     hr_free(used);
 }
