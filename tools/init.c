@@ -36,6 +36,7 @@ struct field {
     const struct hr_schema_field *schema;
     struct hr_field_totals totals;
     char bytes[32], count[32];
+    const char *picture; /* the dataset's image field that this one may follow, NULL = none */
 };
 
 static void comment_range(struct hr_buf *out, const char *unit, uint64_t min, uint64_t max)
@@ -75,6 +76,47 @@ static void comment_field(struct hr_buf *out, const struct field *f, uint64_t re
     if (t->present < records)
         hr_buf_addf(out, "; %s of the records have it: '%s.present' says which", f->count, f->schema->name);
     hr_buf_add_str(out, "\n");
+}
+
+static bool is_mask_name(const char *name)
+{
+    static const char *const words[] = {"mask", "masks", "seg", "segmentation", "segmap", "semantic", "label_map"};
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(words); i++)
+        if (strcmp(name, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool holds_pictures(const struct hr_dataset *dataset, uint32_t field)
+{
+    const struct hr_schema_field *sf = &hr_dataset_schema(dataset)->fields[field];
+    struct hr_field_totals totals;
+
+    hr_dataset_totals(dataset, field, &totals);
+    return sf->type == HR_FIELD_IMAGE && totals.present > 0 && !is_mask_name(sf->name);
+}
+
+/* The only one that is no mask by its name. */
+static const char *find_picture(const struct hr_dataset *dataset)
+{
+    const struct hr_schema *schema = hr_dataset_schema(dataset);
+    const char *found = NULL;
+
+    for (uint32_t i = 0; i < schema->field_count; i++) {
+        if (!holds_pictures(dataset, i))
+            continue;
+        if (found)
+            return NULL;
+        found = schema->fields[i].name;
+    }
+    return found;
+}
+
+static void add_mask(struct hr_buf *out, const struct field *f)
+{
+    hr_buf_addf(out, "    follow: %s # class ids: the same crop and flips, the nearest pixels\n"
+                     "    output: {dtype: u8} # u8 | i32 | i64\n", f->picture);
 }
 
 static void add_image(struct hr_buf *out, const struct field *f)
@@ -143,6 +185,13 @@ static void add_array(struct hr_buf *out, const struct field *f)
         hr_buf_add_str(out, "    # all of one shape: one array a batch\n");
     else
         hr_buf_add_str(out, "    # of different shapes: values and offsets\n");
+    const struct hr_facts *first = &f->totals.first;
+    uint64_t last = first->dims >= 2 ? first->shape[first->dims - 1] : 0;
+    if (!f->picture || f->schema->type != HR_FIELD_TENSOR || last < 2 || last > 4)
+        return;
+    hr_buf_addf(out, "    # where they are %s in the picture, they can follow it: {follow: %s, as: %s}\n",
+                last == 4 ? "boxes" : "points", f->picture,
+                last == 4 ? "boxes, format: xyxy | xywh | cxcywh" : "keypoints");
 }
 
 static void add_field(struct hr_buf *out, const struct field *f, uint64_t records)
@@ -156,7 +205,7 @@ static void add_field(struct hr_buf *out, const struct field *f, uint64_t record
     hr_buf_addf(out, "  %s:\n", f->schema->name);
     switch (f->schema->type) {
     case HR_FIELD_IMAGE:
-        add_image(out, f);
+        (f->picture && is_mask_name(f->schema->name) ? add_mask : add_image)(out, f);
         break;
     case HR_FIELD_VIDEO:
         add_video(out, f);
@@ -263,7 +312,7 @@ static void add_fields(struct hr_buf *out, const struct hr_dataset *dataset)
     const struct hr_schema *schema = hr_dataset_schema(dataset);
 
     for (uint32_t i = 0; i < schema->field_count; i++) {
-        struct field f = {.schema = &schema->fields[i]};
+        struct field f = {.schema = &schema->fields[i], .picture = find_picture(dataset)};
         hr_dataset_totals(dataset, i, &f.totals);
         hr_cli_format_bytes(f.totals.bytes, f.bytes);
         hr_cli_format_count(f.totals.present, f.count);

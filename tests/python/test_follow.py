@@ -535,3 +535,11 @@ def test_what_is_mixed_of_two_pictures_has_no_followers(painted, tmp_path, image
             "blend": {"images": images, "labels": "size", "num_classes": 3, "mixup": 1}}
     (tmp_path / "p.yaml").write_text(json.dumps(conf))
     assert text in feed.run("check", tmp_path / "p.yaml", code=2).stderr
+
+
+def test_init_lets_masks_follow(painted, tmp_path):
+    text = feed.run("init", painted[0]).stdout
+    assert "  mask:\n    follow: image #" in text and "{follow: image, as: boxes, format: xyxy" in text
+    assert "{follow: image, as: keypoints}" in text
+    (tmp_path / "p.yaml").write_text(text)
+    assert "mask                  image   u8" in feed.run("check", tmp_path / "p.yaml").stdout

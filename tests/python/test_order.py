@@ -172,7 +172,7 @@ class Examples(unittest.TestCase):
         self.assertGreater(len(blocks), 3)
         for block in blocks:
             forms = [block]
-            if len(re.findall(r"(?m)^(dataset|order|where|stop):", block)) > 1:  # alternatives, a line each
+            if len(re.findall(r"(?m)^(dataset|order|where|stop|blend):", block)) > 1:  # alternatives, a line each
                 forms = block.splitlines()
             for form in forms:
                 with self.subTest(form):
