@@ -14,7 +14,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-enum { SET_SLOTS = 1 << 16, SET_MOST = SET_SLOTS / 2, MIN_RECORDS = 16, IDS_PER_LINE = 32, MENDED_LOGGED = 16 };
+/* The set's size: for as many records as the budget allows, and one more. */
+enum { SET_BITS_LEAST = 16, SET_BITS_MOST = 24 };
+enum { MIN_RECORDS = 16, IDS_PER_LINE = 32, MENDED_LOGGED = 16 };
 
 struct known {
     uint64_t mark; /* record + 1; 0 = free */
@@ -25,8 +27,9 @@ struct hr_bad {
     const struct hr_plan *plan;
     pthread_mutex_t lock; /* everything below but row */
     struct known *set;    /* open addressing; full set: no more are told apart */
-    uint64_t set_used;
-    struct known *order;  /* [SET_MOST] the same records as they came; pages are touched as it grows */
+    unsigned set_bits;
+    uint64_t set_used, set_most;
+    struct known *order;  /* [set_most] the same records as they came; of both, pages are touched as they fill */
     struct hr_bad_stats stats;
     const char *quarantine_path; /* borrowed */
     int quarantine_fd;
@@ -38,13 +41,14 @@ struct hr_bad {
 /* True when the record was not in the set yet. */
 static bool insert(struct hr_bad *bad, uint32_t source, uint64_t record)
 {
-    uint64_t at = ((record + ((uint64_t)source << 40)) * UINT64_C(0x9e3779b97f4a7c15)) >> 48;
+    uint64_t at = ((record + ((uint64_t)source << 40)) * UINT64_C(0x9e3779b97f4a7c15)) >>
+                  (64 - bad->set_bits);
     struct known new = {.mark = record + 1, .source = source};
 
-    if (bad->set_used >= SET_MOST)
+    if (bad->set_used >= bad->set_most)
         return false;
     for (;; at++) {
-        struct known *slot = &bad->set[at % SET_SLOTS];
+        struct known *slot = &bad->set[at & ((UINT64_C(1) << bad->set_bits) - 1)];
         if (slot->mark == new.mark && slot->source == source)
             return false;
         if (slot->mark == 0) {
@@ -141,16 +145,33 @@ static void open_quarantine(struct hr_bad *bad)
     }
 }
 
+static double most_records(const struct hr_plan *plan)
+{
+    double share = plan->bad_budget * (double)plan->sources.kept;
+
+    return share > MIN_RECORDS ? share : MIN_RECORDS;
+}
+
+static int make_set(struct hr_bad *bad)
+{
+    bad->set_bits = SET_BITS_LEAST;
+    while (bad->set_bits < SET_BITS_MOST &&
+           (double)(UINT64_C(1) << (bad->set_bits - 1)) <= most_records(bad->plan))
+        bad->set_bits++;
+    bad->set_most = UINT64_C(1) << (bad->set_bits - 1);
+    bad->set = hr_alloc_zero(2 * bad->set_most, sizeof(*bad->set));
+    bad->order = hr_alloc_zero(bad->set_most, sizeof(*bad->order));
+    return bad->set && bad->order ? 0 : HR_E_NOMEM;
+}
+
 int hr_bad_create(const struct hr_plan *plan, const char *quarantine_path, struct hr_flight *flight,
                   struct hr_bad **out, struct hr_error *err)
 {
     struct hr_bad *bad = hr_alloc_zero(1, sizeof(*bad));
 
-    if (bad) {
-        bad->set = hr_alloc_zero(SET_SLOTS, sizeof(*bad->set));
-        bad->order = hr_alloc_zero(SET_MOST, sizeof(*bad->order));
-    }
-    if (!bad || !bad->set || !bad->order) {
+    if (bad)
+        bad->plan = plan;
+    if (!bad || make_set(bad) < 0) {
         if (bad) {
             hr_free(bad->set);
             hr_free(bad->order);
@@ -158,7 +179,6 @@ int hr_bad_create(const struct hr_plan *plan, const char *quarantine_path, struc
         hr_free(bad);
         return hr_fail(err, HR_E_NOMEM, "no memory for the list of bad records");
     }
-    bad->plan = plan;
     bad->quarantine_fd = -1;
     bad->quarantine_path = quarantine_path;
     pthread_mutex_init(&bad->lock, NULL);
@@ -240,8 +260,7 @@ static void name_some(const struct hr_bad *bad, char *list, size_t list_bytes)
 static int over_budget(struct hr_bad *bad, uint64_t row, struct hr_error *err)
 {
     const struct hr_plan *plan = bad->plan;
-    double share = plan->bad_budget * (double)plan->sources.kept;
-    double most = share > MIN_RECORDS ? share : MIN_RECORDS;
+    double most = most_records(plan);
     char list[300];
 
     if ((double)bad->stats.records <= most && row < plan->bad_consecutive)

@@ -371,6 +371,19 @@ def damaged(name, records, bad):
     return dataset
 
 
+def test_a_budget_of_many_records_is_kept_too():
+    lines = feed.SCRATCH / "many.jsonl"
+    lines.write_text("".join(f'{{"text":"record {i:06}"}}\n' for i in range(70_000)))
+    dataset = feed.pack("many", lines)
+    for shard in Path(dataset).glob("*.hrs"):
+        shard.write_bytes(shard.read_bytes().replace(b"record ", b"rECORD "))
+    keys = feed.conf(dataset, fields={"text": None}, batch=1000, epochs=1, order="none", bad_records="mask",
+                     bad_budget=0.6, bad_consecutive=10**9)
+    with feed.Sidecar(keys) as sidecar, headrace.Loader(sidecar.address) as loader:
+        with pytest.raises(headrace.BudgetError, match="42001 records are bad, more than the budget of 42000"):
+            rows_of(loader)
+
+
 def test_the_budget_s_end_names_every_culprit():
     bad = list(range(10, 90, 2))
     dataset = damaged("budget", 400, bad)
