@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import threading
 from collections import deque
@@ -24,6 +25,13 @@ _END, _TIMEOUT, _ALL_LEASED = -25, -18, -22
 def parse_state(text: Optional[bytes]) -> State:
     state = json.loads(text) if text else {}
     return state if isinstance(state, dict) else {}
+
+
+def _timeout_ms(seconds: float) -> int:
+    """-1 = for ever, as the library has it."""
+    if math.isnan(seconds) or seconds < 0:
+        raise UsageError(f"timeout must be seconds, or float('inf'), not {seconds!r}")
+    return int(seconds * 1000) if seconds < 1e12 else -1
 
 
 def _state_text(state: Optional[Mapping[str, Any]]) -> Optional[bytes]:
@@ -59,7 +67,8 @@ class Loader:
     rank, world: this trainer's share; by default from the launcher's environment (RANK and
                  WORLD_SIZE, SLURM_*, OMPI_*, PMI_*), else 0 of 1
     state:       a state_dict() to go on from
-    timeout:     seconds to wait for the sidecar to answer, and for a lost one to come back
+    timeout:     seconds to wait for the sidecar to answer, and for a lost one to come back;
+                 float("inf") waits for ever
     shared:      attach as a read-only replica of a stream that others read too. It gets every batch
                  from its own state on; the others wait for the one that is furthest behind
     join_now:    a replica without a state starts where the others are, not at the beginning
@@ -93,7 +102,7 @@ class Loader:
             force_state=force_state,
             shared=shared,
             join_now=join_now,
-            timeout_ms=int(timeout * 1000),
+            timeout_ms=_timeout_ms(timeout),
             client_name=b"headrace.Loader",
             no_wait=1,
         )

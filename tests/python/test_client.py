@@ -466,6 +466,15 @@ def test_what_cannot_be_pickled_or_copied_says_so():
         assert next(iter(loader)).step == 1
 
 
+def test_a_timeout_can_be_for_ever_but_not_nonsense():
+    config = {"slots": 4}
+    with headrace.Loader(config, timeout=float("inf")) as loader:
+        assert next(iter(loader)).step == 0
+    for wrong in (float("nan"), -1):
+        with pytest.raises(headrace.UsageError, match="timeout must be seconds"):
+            headrace.Loader(config, timeout=wrong)
+
+
 def test_a_state_that_is_no_dict_is_refused():
     with pytest.raises(TypeError, match="state_dict"):
         headrace.Loader({"slots": 4}, state="x")
