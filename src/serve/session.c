@@ -329,7 +329,9 @@ void hr_session_stats_json(struct hr_session_host *host, const struct hr_session
     hr_json_uint(&b, "consumer_wait_ns", r.consumer_wait_ns);
     hr_engine_sources_json(host->engine, &b, STATS_SOURCES);
     hr_json_close(&b, '}');
-    snprintf(json, json_bytes, "%s", hr_buf_failed(&b) ? "{}" : hr_buf_str(&b));
+    /* Half of it would be no JSON. */
+    bool fits = !hr_buf_failed(&b) && b.used < json_bytes;
+    snprintf(json, json_bytes, "%s", fits ? hr_buf_str(&b) : "{}");
     hr_buf_finish(&b);
 }
 

@@ -965,6 +965,21 @@ class Hostile(TarBase):
         good = path.read_bytes()
         self.tries(good[:good.rfind(b"\xd9") + 512], "x.tar", 60)
 
+    def test_pax_lines_that_measure_themselves_wrong(self):
+        binary = os.environ.get("HEADRACE_ASAN_BIN", BIN)
+        for n, line in enumerate((b"\n\n\n\n\n5 x" + b"y" * 5000, b"     5 x\n", b"+9 path=x\n", b"00005 \n", b"5 x=\n",
+                                  b"-1 path=x\n", b"99999999999999999999 path=x\n", b"9 path=x", b"", b"10 path=xy\n10 p")):
+            header = tarfile.TarInfo("pax")
+            header.type, header.size = tarfile.XHDTYPE, len(line)
+            member = tarfile.TarInfo("0.txt")
+            member.size = 4
+            blocks = header.tobuf(tarfile.USTAR_FORMAT) + line.ljust(-len(line) % 512 + len(line), b"\0")
+            self.put("x.tar", blocks + member.tobuf(tarfile.USTAR_FORMAT) + b"text".ljust(512, b"\0") + b"\0" * 1024)
+            r = subprocess.run([binary, "pack", str(self.src / "x.tar"), str(self.dir / f"d{n}")], capture_output=True, text=True, timeout=60)
+            good = line in (b"", b"5 x=\n")
+            self.assertEqual(r.returncode, 0 if good else 2, (line[:20], r.stderr))
+            self.assertEqual("malformed" in r.stderr, not good, (line[:20], r.stderr))
+
     def test_arrays(self):
         self.put("good.npy", npy(np.zeros(3, "<f4")))
         self.tries(npy(np.zeros((2, 3), "<f4")), "x.npy", 60)

@@ -99,7 +99,9 @@ static size_t take_pax_line(struct hr_tar *tar, const char *line, size_t left)
     char *after;
     unsigned long length = strtoul(line, &after, 10);
 
-    if (length < 5 || length > left || *after != ' ' || line[length - 1] != '\n')
+    /* strtoul skips white space and takes signs: the number must end inside the line that it measures. */
+    if (line[0] < '1' || line[0] > '9' || length > left || length < (size_t)(after - line) + 3 ||
+        *after != ' ' || line[length - 1] != '\n')
         return 0;
     const char *key = after + 1, *end = line + length - 1;
     const char *value = memchr(key, '=', (size_t)(end - key));
