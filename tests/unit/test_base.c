@@ -182,6 +182,34 @@ static void arguments_are_checked_against_their_table(void **state)
     assert_int_equal(hr_args_read(&call, specs, 2, &err), HR_E_CONFIG);
 }
 
+static void texts_come_with_their_places(void **state)
+{
+    const struct hr_arg *names = NULL;
+    int count = 0;
+    const struct hr_arg_spec spec = {.name = "names", .type = HR_ARG_TYPE_STRS, .out = &names, .min_items = 1,
+                                     .max_items = 2, .count = &count};
+    struct hr_arg items[3] = {{.kind = HR_ARG_STR, .text = "a"}, {.kind = HR_ARG_STR, .text = "b", .column = 7},
+                              {.kind = HR_ARG_NULL, .text = "~", .column = 9}};
+    struct hr_arg arg = {.name = "names", .kind = HR_ARG_LIST, .items = items, .item_count = 2};
+    struct hr_call call = {.name = "op", .args = &arg, .arg_count = 1, .file = "f.yaml"};
+    struct hr_error err = HR_ERROR_INIT;
+
+    (void)state;
+    assert_int_equal(hr_args_read(&call, &spec, 1, &err), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(names[1].column, 7);
+    arg.item_count = 3;
+    assert_int_equal(hr_args_read(&call, &spec, 1, &err), HR_E_CONFIG);
+    arg.items = items + 1;
+    arg.item_count = 2;
+    assert_int_equal(hr_args_read(&call, &spec, 1, &err), HR_E_CONFIG);
+    assert_int_equal(err.column, 9);
+    arg = (struct hr_arg){.name = "names", .kind = HR_ARG_STR, .text = "alone"};
+    assert_int_equal(hr_args_read(&call, &spec, 1, &err), 0);
+    assert_int_equal(count, 1);
+    assert_string_equal(names[0].text, "alone");
+}
+
 static void descriptors_travel_over_a_socket(void **state)
 {
     int pair[2], fds[8], count, pipe_fds[2];
@@ -298,6 +326,7 @@ int main(void)
         cmocka_unit_test(digest_hex_round_trip),
         cmocka_unit_test(json_is_valid_whatever_the_bytes),
         cmocka_unit_test(arguments_are_checked_against_their_table),
+        cmocka_unit_test(texts_come_with_their_places),
         cmocka_unit_test(descriptors_travel_over_a_socket),
         cmocka_unit_test(an_event_that_another_emptied_is_not_waited_for),
         cmocka_unit_test(memory_file_is_sealed),

@@ -76,6 +76,32 @@ static void whole_file_is_read(void **state)
     hr_conf_finish(&conf);
 }
 
+static void mixing_becomes_calls(void **state)
+{
+    struct hr_conf conf = parse("dataset: d\nblend:\n  images: [a, b]\n  labels: label\n  mixup: 0.2\n"
+                                "  cutmix: {alpha: 1}\n");
+    const struct hr_conf_blend *b = conf.blend;
+
+    assert_non_null(b);
+    assert_int_equal(b->options.arg_count, 2);
+    assert_string_equal(b->options.args[0].name, "images");
+    assert_int_equal(b->options.args[0].item_count, 2);
+    assert_int_equal(b->options.args[0].items[1].line, 3);
+    assert_int_equal(b->options.args[0].items[1].column, 15);
+    assert_string_equal(b->mixup.args[0].name, "");
+    assert_true(b->mixup.args[0].number == 0.2);
+    assert_string_equal(b->cutmix.args[0].name, "alpha");
+    hr_conf_finish(&conf);
+    conf = parse("dataset: d\nblend: {mixup: }\n");
+    assert_string_equal(conf.blend->mixup.name, "mixup");
+    assert_int_equal(conf.blend->mixup.arg_count, 0);
+    assert_null(conf.blend->cutmix.name);
+    hr_conf_finish(&conf);
+    conf = parse("dataset: d\nblend:\n");
+    assert_null(conf.blend);
+    hr_conf_finish(&conf);
+}
+
 static void ops_become_calls(void **state)
 {
     struct hr_conf conf = parse(whole);
@@ -389,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_file_is_read),
         cmocka_unit_test(ops_become_calls),
+        cmocka_unit_test(mixing_becomes_calls),
         cmocka_unit_test(options_keep_their_kinds),
         cmocka_unit_test(defaults_hold_where_nothing_is_said),
         cmocka_unit_test(json_is_read_too),
