@@ -20,13 +20,13 @@ STAGES = [
     ("checksum", r"XXH|hr_checksum|hash"),
     ("Huffman decoding", r"read_row|make_table|find_long|rj_read_markers|rj_scan"),
     ("unpacking of values", r"decode_file|parse_|unpack|expand|unfold|take_exceptions|skip_exceptions|patch|rj_tile_|rj_cell|popcount"),
-    ("inverse transform", r"^do_|inverse|transform|^flat$|^run$|store_block|place"),
-    ("upsampling", r"^across|^down|^both|hr_rjpeg_decode|give_|add_|full_row"),
-    ("colours", r"ycc_to_rgb|interleave"),
-    ("resize: coefficients", r"hr_axis|hr_hplan|hr_resample_begin"),
+    ("inverse transform", r"^do_|inverse|transform|^flat$|^run$|store_block|place|gather_wide"),
+    ("upsampling", r"^across|^down|^both|hr_rjpeg_decode|give_|add_|full_row|repeat"),
+    ("colours", r"ycc_to_|interleave"),
+    ("resize: coefficients", r"hr_axis|hr_hplan|hr_resample_begin|^weigh|^round_weights"),
     ("resize: horizontal", r"^hresize"),
     ("resize: vertical", r"^vnarrow|^vwide|^combine"),
-    ("resize: rows", r"hr_resample|hr_image_sink|push_row"),
+    ("resize: rows", r"hr_resample|hr_image_sink|push_row|push_planes|^push$"),
     ("normalize, convert, store", r"^planar_|^packed_|fill_table|fmaf"),
 ]
 ORDER = ["reading"] + [name for name, _ in STAGES] + ["worker, other", "worker, kernel", "hand-off and consumer"]
