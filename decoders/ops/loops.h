@@ -34,6 +34,7 @@ struct hr_loops {
     /* Pixels [from, to) of a row, all of which lie in the source. */
     void (*warp_nearest)(uint8_t *dst, const struct hr_warp *warp, uint32_t from, uint32_t to);
     void (*warp_bilinear)(uint8_t *dst, const struct hr_warp *warp, uint32_t from, uint32_t to);
+    void (*warp_bicubic)(uint8_t *dst, const struct hr_warp *warp, uint32_t from, uint32_t to);
 };
 
 /* The highest level that this CPU has. */

@@ -36,6 +36,8 @@ struct hr_op_params {
     double factor;       /* sharpness, solarize's threshold, perspective's distortion */
     double jitter[4][2]; /* brightness, contrast, saturation, hue; with low > high: not given */
     double sigma[2], degrees[2], translate[2], shear[4];
+    double centre[2];    /* of rotate and affine; centre_given: else the middle */
+    bool centre_given;
     double colour[4];    /* erasing */
     bool noise;          /* erasing: normal noise instead of the colour */
     int64_t kernel[2];   /* blur: width, height */
@@ -131,7 +133,7 @@ extern const char *const hr_filter_names[HR_FILTER_COUNT + 1];
 /* size given as one number or [h, w]. */
 void hr_op_size(struct hr_op_params *params, const int64_t size[2], int count);
 #define HR_OP_MAX_SIDE 65535
-extern const char *const hr_interpolation_names[3], *const hr_pad_mode_names[5];
+extern const char *const hr_interpolation_names[4], *const hr_pad_mode_names[5];
 /* HR_E_CONFIG at the op, when a pair is not [low, high]. */
 int hr_op_check_pair(const struct hr_call *call, const char *name, const double pair[2],
                      struct hr_error *err) HR_MUST_CHECK;

@@ -17,8 +17,9 @@ const char *const hr_filter_names[HR_FILTER_COUNT + 1] = {
     [HR_FILTER_NEAREST] = "nearest",
 };
 
-const char *const hr_interpolation_names[3] = {
-    [HR_INTERPOLATION_NEAREST] = "nearest", [HR_INTERPOLATION_BILINEAR] = "bilinear"};
+const char *const hr_interpolation_names[4] = {
+    [HR_INTERPOLATION_NEAREST] = "nearest", [HR_INTERPOLATION_BILINEAR] = "bilinear",
+    [HR_INTERPOLATION_BICUBIC] = "bicubic"};
 
 const char *const hr_pad_mode_names[5] = {
     [HR_PAD_CONSTANT] = "constant", [HR_PAD_EDGE] = "edge", [HR_PAD_REFLECT] = "reflect",

@@ -37,14 +37,31 @@ static void describe_sampling(const struct hr_op_params *p, struct hr_buf *text)
     {.name = "degrees", .type = HR_ARG_TYPE_FLOATS, .out = (p)->degrees, .min = -360, .max = 360,  \
      .required = true, .positional = true, .min_items = 1, .max_items = 2, .count = &(number)}
 
+#define CENTRE_SPEC(p, number)                                                                     \
+    {.name = "center", .type = HR_ARG_TYPE_FLOATS, .out = (p)->centre, .min = -65535, .max = 65535, \
+     .min_items = 2, .max_items = 2, .count = &(number)}
+
+static void find_centre(const struct hr_op_params *p, uint32_t w, uint32_t h, double centre[2])
+{
+    centre[0] = p->centre_given ? p->centre[0] : w * 0.5;
+    centre[1] = p->centre_given ? p->centre[1] : h * 0.5;
+}
+
+static void describe_centre(const struct hr_op_params *p, struct hr_buf *text)
+{
+    if (p->centre_given)
+        hr_buf_addf(text, " center=%.17g,%.17g", p->centre[0], p->centre[1]);
+}
+
 /* ---- rotate ---- */
 
 static int parse_rotate(const struct hr_call *call, struct hr_op_params *p, struct hr_error *err)
 {
     int64_t fill[3] = {0};
-    int angles = 0, fill_count = 1;
+    int angles = 0, centre = 0, fill_count = 1;
     const struct hr_arg_spec specs[] = {
         DEGREES_SPEC(p, angles),
+        CENTRE_SPEC(p, centre),
         HR_OP_INTERPOLATION_SPEC(p),
         HR_OP_FILL_SPEC(fill, fill_count),
         HR_OP_P_SPEC(p),
@@ -52,6 +69,7 @@ static int parse_rotate(const struct hr_call *call, struct hr_op_params *p, stru
 
     p->p = 1;
     int ret = hr_args_read(call, specs, HR_ARRAY_SIZE(specs), err);
+    p->centre_given = centre > 0;
     if (ret == 0)
         ret = set_symmetric(call, "degrees", p->degrees, angles, err);
     return ret < 0 ? ret : hr_op_fill(call, p, fill, fill_count, err);
@@ -60,17 +78,19 @@ static int parse_rotate(const struct hr_call *call, struct hr_op_params *p, stru
 static void draw_rotate(const struct hr_op_params *p, struct hr_rng *rng, uint32_t w, uint32_t h,
                         struct hr_steps *steps)
 {
-    double map[9];
+    double map[9], centre[2];
 
     if (!hr_rng_bernoulli(rng, p->p))
         return;
-    hr_warp_rotation(map, hr_rng_range(rng, p->degrees[0], p->degrees[1]), w, h);
+    find_centre(p, w, h, centre);
+    hr_warp_rotation(map, hr_rng_range(rng, p->degrees[0], p->degrees[1]), 2 * centre[0], 2 * centre[1]);
     add_warp(p, map, steps);
 }
 
 static void describe_rotate(const struct hr_op_params *p, struct hr_buf *text)
 {
     hr_buf_addf(text, "degrees=%.17g,%.17g", p->degrees[0], p->degrees[1]);
+    describe_centre(p, text);
     describe_sampling(p, text);
 }
 
@@ -97,9 +117,10 @@ static int set_shear(const struct hr_call *call, struct hr_op_params *p, int cou
 static int parse_affine(const struct hr_call *call, struct hr_op_params *p, struct hr_error *err)
 {
     int64_t fill[3] = {0};
-    int angles = 0, shears = 0, fill_count = 1;
+    int angles = 0, shears = 0, centre = 0, fill_count = 1;
     const struct hr_arg_spec specs[] = {
         DEGREES_SPEC(p, angles),
+        CENTRE_SPEC(p, centre),
         {.name = "translate", .type = HR_ARG_TYPE_FLOATS, .out = p->translate, .min = 0, .max = 1,
          .min_items = 2, .max_items = 2},
         {.name = "scale", .type = HR_ARG_TYPE_FLOATS, .out = p->scale, .min = 1e-2, .max = 1e2,
@@ -113,6 +134,7 @@ static int parse_affine(const struct hr_call *call, struct hr_op_params *p, stru
 
     p->p = p->scale[0] = p->scale[1] = 1;
     int ret = hr_args_read(call, specs, HR_ARRAY_SIZE(specs), err);
+    p->centre_given = centre > 0;
     if (ret == 0)
         ret = set_symmetric(call, "degrees", p->degrees, angles, err);
     if (ret == 0)
@@ -125,11 +147,14 @@ static int parse_affine(const struct hr_call *call, struct hr_op_params *p, stru
 static void draw_affine(const struct hr_op_params *p, struct hr_rng *rng, uint32_t w, uint32_t h,
                         struct hr_steps *steps)
 {
-    struct hr_affine a = {.centre_x = w * 0.5, .centre_y = h * 0.5};
-    double map[9];
+    struct hr_affine a = {0};
+    double map[9], centre[2];
 
     if (!hr_rng_bernoulli(rng, p->p))
         return;
+    find_centre(p, w, h, centre);
+    a.centre_x = centre[0];
+    a.centre_y = centre[1];
     a.degrees = hr_rng_range(rng, p->degrees[0], p->degrees[1]);
     a.dx = nearbyint(hr_rng_range(rng, -p->translate[0] * w, p->translate[0] * w));
     a.dy = nearbyint(hr_rng_range(rng, -p->translate[1] * h, p->translate[1] * h));
@@ -146,6 +171,7 @@ static void describe_affine(const struct hr_op_params *p, struct hr_buf *text)
                 "shear=%.17g,%.17g,%.17g,%.17g",
                 p->degrees[0], p->degrees[1], p->translate[0], p->translate[1], p->scale[0],
                 p->scale[1], p->shear[0], p->shear[1], p->shear[2], p->shear[3]);
+    describe_centre(p, text);
     describe_sampling(p, text);
 }
 

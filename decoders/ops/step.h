@@ -25,7 +25,7 @@ enum hr_step_kind {
     HR_STEP_ERASE,
 };
 
-enum hr_interpolation { HR_INTERPOLATION_NEAREST, HR_INTERPOLATION_BILINEAR };
+enum hr_interpolation { HR_INTERPOLATION_NEAREST, HR_INTERPOLATION_BILINEAR, HR_INTERPOLATION_BICUBIC };
 
 struct hr_step {
     enum hr_step_kind kind;

@@ -136,6 +136,15 @@ static void start_row(const struct hr_step *step, struct hr_warp *warp, uint32_t
     }
 }
 
+typedef void gather(uint8_t *dst, const struct hr_warp *warp, uint32_t from, uint32_t to);
+
+static gather *gather_of(const struct hr_canvas *canvas, const struct hr_step *step)
+{
+    return step->interpolation == HR_INTERPOLATION_BICUBIC    ? canvas->loops->warp_bicubic
+           : step->interpolation == HR_INTERPOLATION_BILINEAR ? canvas->loops->warp_bilinear
+                                                              : canvas->loops->warp_nearest;
+}
+
 static void affine_row(uint8_t *dst, const struct hr_canvas *canvas, const struct hr_step *step,
                        struct hr_warp *warp)
 {
@@ -147,15 +156,14 @@ static void affine_row(uint8_t *dst, const struct hr_canvas *canvas, const struc
         from = to = 0;
     fill_pixels(dst, 0, (uint32_t)from, warp->channels, step->fill);
     fill_pixels(dst, (uint32_t)to, warp->w, warp->channels, step->fill);
-    (step->interpolation == HR_INTERPOLATION_BILINEAR ? canvas->loops->warp_bilinear
-                                                      : canvas->loops->warp_nearest)(
-        dst, warp, (uint32_t)from, (uint32_t)to);
+    gather_of(canvas, step)(dst, warp, (uint32_t)from, (uint32_t)to);
 }
 
 static void perspective_row(uint8_t *dst, const struct hr_canvas *canvas, const struct hr_step *step,
                             struct hr_warp *warp, uint32_t y)
 {
     const double *m = step->map;
+    gather *gather_pixel = gather_of(canvas, step);
     double cy = y + 0.5;
 
     for (uint32_t x = 0; x < warp->w; x++) {
@@ -167,9 +175,7 @@ static void perspective_row(uint8_t *dst, const struct hr_canvas *canvas, const 
         }
         warp->u = (int64_t)(u * 0x1p32);
         warp->v = (int64_t)(v * 0x1p32);
-        (step->interpolation == HR_INTERPOLATION_BILINEAR ? canvas->loops->warp_bilinear
-                                                          : canvas->loops->warp_nearest)(
-            dst + (size_t)x * warp->channels, warp, 0, 1);
+        gather_pixel(dst + (size_t)x * warp->channels, warp, 0, 1);
     }
 }
 

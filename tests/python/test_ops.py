@@ -144,10 +144,35 @@ class Drawn(unittest.TestCase):
                                 "equalize", "autocontrast", "invert", "warp"})
 
     def test_warps(self):
-        for how, most in (("nearest", 0), ("bilinear", 1)):
+        for how, most in (("nearest", 0), ("bilinear", 1), ("bicubic", 1)):
             self.check(f"rotate 180 interpolation={how} fill=9", 8, most=most, fill=9)
             self.check(f"affine 40 translate=0.2,0.3 scale=0.5,2 shear=30 interpolation={how}", 8, most=most)
             self.check(f"perspective 0.6 p=1 interpolation={how} fill=200", 8, most=most, fill=200)
+
+    def test_bicubic(self):
+        self.check("rotate 180 interpolation=bicubic", 12, "b", most=1)
+        with tempfile.TemporaryDirectory() as folder:  # noise, black and white: where cutting at 0 and 255 matters
+            path, off = Path(folder) / "noise.png", 0
+            for high in (2, 256):
+                pixels = np.random.default_rng(4).integers(0, high, (52, 37, 3)).astype(np.uint8) * (255 // (high - 1))
+                Image.fromarray(pixels).save(path)
+                for ops in ("rotate degrees=33,33", "perspective 0.5 p=1", "affine 20 scale=2,3", "affine 5 scale=0.4,0.5"):
+                    ops += " interpolation=bicubic"
+                    for position, line in enumerate(drawn(ops, 37, 52, 6)):
+                        want = np.asarray(with_pillow(Image.fromarray(pixels), line["steps"][0]))
+                        got = run(path, ops, position=position)
+                        self.assertLessEqual(worst(got, want), 1, ops)
+                        off = max(off, float((got != want).mean()))
+        print(f"\nbicubic: at most {off:.2%} of the values of a picture differ, by 1")
+        self.assertLess(off, 0.02)
+
+    def test_center(self):
+        image = open_picture("a")
+        for x, y in ((0, 0), (20, 31), (61, 0), (-7.5, 12.25)):
+            want = image.rotate(30, center=(x, y))
+            self.assertEqual(worst(run(DATA / "a.png", f"rotate degrees=30,30 center={x},{y}"), want), 0)
+            turned = run(DATA / "a.png", f"affine degrees=-30,-30 center={x},{y}")
+            self.assertLessEqual(float((turned != np.asarray(want)).mean()), 0.01)
 
     def test_erasing(self):
         self.check("erasing p=1 value=140", 10, fill=140)

@@ -49,6 +49,10 @@ static size_t run_all(const struct hr_loops *l, const uint8_t *src, uint32_t w, 
          .interpolation = HR_INTERPOLATION_BILINEAR},
         {.kind = HR_STEP_WARP, .map = {0.8, 0.33, 3.1, -0.29, 1.2, -1.7, 1e-3, 2e-3, 1}, .fill = {1, 2, 3},
          .interpolation = HR_INTERPOLATION_BILINEAR},
+        {.kind = HR_STEP_WARP, .map = {0.8, 0.33, 3.1, -0.29, 1.2, -1.7, 0, 0, 1}, .fill = {1, 2, 3},
+         .interpolation = HR_INTERPOLATION_BICUBIC},
+        {.kind = HR_STEP_WARP, .map = {0.8, 0.33, 3.1, -0.29, 1.2, -1.7, 1e-3, 2e-3, 1}, .fill = {1, 2, 3},
+         .interpolation = HR_INTERPOLATION_BICUBIC},
     };
     for (size_t i = 0; i < HR_ARRAY_SIZE(steps); i++, p += bytes) {
         struct hr_steps one = {.count = 1, .steps = {steps[i]}};
