@@ -15,21 +15,29 @@ static const uint8_t two_pixels[2][16] = {
     {6, 255, 7, 255, 8, 255, 255, 255, 9, 255, 10, 255, 11, 255, 255, 255},
 };
 
-/* Four taps of an RGB pixel at a time. */
+/* Four taps of an RGB pixel, as words. */
+ALWAYS_INLINE int16x8x2_t four_taps(const uint8_t *src)
+{
+    uint8x16_t bytes = vld1q_u8(src);
+
+    return (int16x8x2_t){{vreinterpretq_s16_u8(vqtbl1q_u8(bytes, vld1q_u8(two_pixels[0]))),
+                          vreinterpretq_s16_u8(vqtbl1q_u8(bytes, vld1q_u8(two_pixels[1])))}};
+}
+
+ALWAYS_INLINE int32x4_t add_taps(int32x4_t sum, int16x8x2_t taps, const int16_t *coeff)
+{
+    int16x4_t c = vld1_s16(coeff);
+
+    sum = vmlal_lane_s16(sum, vget_low_s16(taps.val[0]), c, 0);
+    sum = vmlal_high_lane_s16(sum, taps.val[0], c, 1);
+    sum = vmlal_lane_s16(sum, vget_low_s16(taps.val[1]), c, 2);
+    return vmlal_high_lane_s16(sum, taps.val[1], c, 3);
+}
+
 ALWAYS_INLINE int32x4_t sum_rgb(int32x4_t sum, const uint8_t *src, const int16_t *coeff, uint32_t taps)
 {
-    const uint8x16_t pick0 = vld1q_u8(two_pixels[0]), pick1 = vld1q_u8(two_pixels[1]);
-
-    for (uint32_t t = 0; t < taps; t += 4, src += 12) {
-        uint8x16_t bytes = vld1q_u8(src);
-        int16x8_t a = vreinterpretq_s16_u8(vqtbl1q_u8(bytes, pick0));
-        int16x8_t b = vreinterpretq_s16_u8(vqtbl1q_u8(bytes, pick1));
-        int16x4_t c = vld1_s16(coeff + t);
-        sum = vmlal_lane_s16(sum, vget_low_s16(a), c, 0);
-        sum = vmlal_high_lane_s16(sum, a, c, 1);
-        sum = vmlal_lane_s16(sum, vget_low_s16(b), c, 2);
-        sum = vmlal_high_lane_s16(sum, b, c, 3);
-    }
+    for (uint32_t t = 0; t < taps; t += 4, src += 12)
+        sum = add_taps(sum, four_taps(src), coeff + t);
     return sum;
 }
 
@@ -67,16 +75,20 @@ ALWAYS_INLINE int16x4_t clamp_pixels(int32x4_t sum, const struct hr_hplan *plan)
     return vshl_s16(vmovn_s32(v), vdup_n_s16((int16_t)plan->ring_shift));
 }
 
-static void hresize_rgb_fine(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst)
+ALWAYS_INLINE void hresize_rgb_fine(const struct hr_hplan *plan, const uint8_t *row, int16_t *dst, uint32_t taps)
 {
     const int32x4_t half = vdupq_n_s32(1 << plan->bits >> 1), up = vdupq_n_s32((int32_t)plan->fine_shift);
-    const uint32_t taps = plan->taps;
     const int16_t *coeff = plan->coeff;
 
     for (uint32_t x = 0; x < plan->steps; x++, dst += 3, coeff += 2 * (size_t)taps) {
         const uint8_t *src = row + plan->base[x];
-        int32x4_t coarse = vshlq_s32(sum_rgb(vdupq_n_s32(0), src, coeff, taps), up);
-        vst1_s16(dst, clamp_pixels(vaddq_s32(coarse, sum_rgb(half, src, coeff + taps, taps)), plan));
+        int32x4_t coarse = vdupq_n_s32(0), fine = half;
+        for (uint32_t t = 0; t < taps; t += 4, src += 12) {
+            int16x8x2_t four = four_taps(src);
+            coarse = add_taps(coarse, four, coeff + t);
+            fine = add_taps(fine, four, coeff + taps + t);
+        }
+        vst1_s16(dst, clamp_pixels(vaddq_s32(vshlq_s32(coarse, up), fine), plan));
     }
 }
 
@@ -135,8 +147,12 @@ static void hresize_pixel(const struct hr_hplan *plan, const uint8_t *row, int16
         hresize_gray(plan, row, dst, 8, false);
     else if (plan->channels == 1)
         hresize_gray(plan, row, dst, taps, false);
+    else if (plan->fine_shift && taps == 4)
+        hresize_rgb_fine(plan, row, dst, 4);
+    else if (plan->fine_shift && taps == 8)
+        hresize_rgb_fine(plan, row, dst, 8);
     else if (plan->fine_shift)
-        hresize_rgb_fine(plan, row, dst);
+        hresize_rgb_fine(plan, row, dst, taps);
     else if (taps == 4)
         hresize_rgb(plan, row, dst, 4);
     else
