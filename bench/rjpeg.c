@@ -128,7 +128,11 @@ static const struct method {
     {"libjpeg-turbo full", NULL, FULL}, {"libjpeg-turbo box", NULL, BOX}, {"libjpeg-turbo box, resized", NULL, RESIZED},
     {"c full", "c", FULL},              {"c box", "c", BOX},              {"c box, resized", "c", RESIZED},
     {"avx2 full", "avx2", FULL},        {"avx2 box", "avx2", BOX},        {"avx2 box, resized", "avx2", RESIZED},
+    {"avx2-nopdep full", "avx2-nopdep", FULL},
+    {"avx2-nopdep box", "avx2-nopdep", BOX},
+    {"avx2-nopdep box, resized", "avx2-nopdep", RESIZED},
     {"avx512 full", "avx512", FULL},    {"avx512 box", "avx512", BOX},    {"avx512 box, resized", "avx512", RESIZED},
+    {"neon full", "neon", FULL},        {"neon box", "neon", BOX},        {"neon box, resized", "neon", RESIZED},
 };
 
 static void run_method(struct bench *b, const struct method *m, int i, struct hr_rjpeg_box box, bool flip)

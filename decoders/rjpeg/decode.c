@@ -21,6 +21,8 @@ static const struct rj_variant *find_variant(const char *name)
         return &rj_variant_avx512;
     if (flags & HR_CPU_AVX2 && (name ? !strcmp(name, "avx2") : !(flags & HR_CPU_SLOW_PDEP)))
         return &rj_variant_avx2;
+    if (flags & HR_CPU_AVX2 && (!name || !strcmp(name, "avx2-nopdep")))
+        return &rj_variant_avx2_nopdep;
 #elif defined(__aarch64__)
     if (flags & HR_CPU_NEON && (!name || !strcmp(name, "neon")))
         return &rj_variant_neon;

@@ -202,7 +202,7 @@ int hr_rjpeg_decode_file(struct hr_rjpeg *ctx, const struct hr_rjpeg_file *file,
                          const struct hr_rjpeg_sink *sink, uint32_t *rows, struct hr_error *err) HR_MUST_CHECK;
 
 /* All names of what may decode; each CPU has some of them. */
-#define HR_RJPEG_VARIANTS "c", "avx2", "avx512", "neon"
+#define HR_RJPEG_VARIANTS "c", "avx2", "avx2-nopdep", "avx512", "neon"
 
 /* Which code decodes. Chosen by hr_cpu_flags() when the context is made. */
 const char *hr_rjpeg_variant(const struct hr_rjpeg *ctx);

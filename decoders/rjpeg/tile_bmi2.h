@@ -1,5 +1,5 @@
-/* Parses a tile with BMI2's pdep: masks as they are, values as folded bytes. Included by the vector
- * variants, each of which compiles its own copy for its CPU level. */
+/* Parses a tile with BMI: masks as they are, values as folded bytes. Included by the vector variants, each of
+ * which compiles its own copy for its CPU level, with pdep or (RJ_NO_PDEP) without. */
 #ifndef HR_DECODERS_RJPEG_TILE_BMI2_H
 #define HR_DECODERS_RJPEG_TILE_BMI2_H
 
@@ -26,34 +26,6 @@ struct tile {
     uint32_t unpacked, wanted; /* values; field_bit and widths are those of the next to unpack */
 };
 
-/* Constants, made once. */
-static struct {
-    uint64_t pair_mask[64]; /* widths of two groups -> where pdep puts their eight fields */
-    uint8_t pair_bits[64];
-    uint8_t last_bits[64]; /* last -> mask bits that are stored */
-    uint64_t last_even[64], last_odd[64];
-    uint64_t last_mask[4]; /* the head's two bits -> where pdep puts eight lasts */
-    uint64_t dc_mask[16];
-} field;
-
-static void make_field_tables(void)
-{
-    for (unsigned i = 0; i < 64; i++) {
-        unsigned low = (i & 7) + 1, high = (i >> 3) + 1;
-        field.pair_mask[i] = 0;
-        for (unsigned f = 0; f < 8; f++)
-            field.pair_mask[i] |= ((1ull << (f < 4 ? low : high)) - 1) << 8 * f;
-        field.pair_bits[i] = (uint8_t)(4 * (low + high));
-        field.last_bits[i] = (uint8_t)(i ? i - 1 : 0);
-        field.last_even[i] = i ? 1ull << i : 0;
-        field.last_odd[i] = i ? 1ull << (63 - i) : 0;
-    }
-    for (unsigned i = 0; i < 4; i++)
-        field.last_mask[i] = 0x0101010101010101ull * ((1u << rj_tile_last_bits(i << RJ_TILE_LAST_SHIFT)) - 1);
-    for (unsigned w = 0; w < 16; w++)
-        field.dc_mask[w] = ((1ull << w) - 1) * 0x0001000100010001ull;
-}
-
 INLINE uint64_t load64(const uint8_t *p)
 {
     uint64_t v;
@@ -71,14 +43,38 @@ INLINE uint64_t load64_at(const uint8_t *p, size_t bit)
     return load64(q) >> shift | load64(q + 1) << (8 - shift);
 }
 
+#ifdef RJ_NO_PDEP
+#include "rjpeg/fields_shuffle.h"
+#else
+#include "rjpeg/fields_pdep.h"
+#endif
+
+/* Constants, made once. */
+static struct {
+    uint8_t pair_bits[64]; /* widths of two groups -> what their values take */
+    uint8_t last_bits[64]; /* last -> mask bits that are stored */
+    uint64_t last_even[64], last_odd[64];
+} field;
+
+static void make_field_tables(void)
+{
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned low = (i & 7) + 1, high = (i >> 3) + 1;
+        field.pair_bits[i] = (uint8_t)(4 * (low + high));
+        field.last_bits[i] = (uint8_t)(i ? i - 1 : 0);
+        field.last_even[i] = i ? 1ull << i : 0;
+        field.last_odd[i] = i ? 1ull << (63 - i) : 0;
+    }
+    make_widenings();
+}
+
 /* Parsing one tile. */
 
 /* Eight folded differences to eight numbers summed up. */
 INLINE __m128i sum_differences(const uint8_t *p, unsigned width)
 {
     const __m128i one = _mm_set1_epi16(1);
-    uint64_t low = _pdep_u64(load64(p), field.dc_mask[width]);
-    uint64_t high = _pdep_u64(load64(p + (width >> 1)) >> (width & 1) * 4, field.dc_mask[width]);
+    uint64_t low = widen_dc(load64(p), width), high = widen_dc(load64(p + (width >> 1)) >> (width & 1) * 4, width);
     __m128i f = _mm_set_epi64x((long long)high, (long long)low);
 
     f = _mm_xor_si128(_mm_srli_epi16(f, 1), _mm_sub_epi16(_mm_setzero_si128(), _mm_and_si128(f, one)));
@@ -92,8 +88,7 @@ INLINE const uint8_t *parse_head(struct tile *t, const struct rj_job *job)
     const uint8_t *p = job->bytes;
     unsigned blocks = job->blocks, width0 = p[2] & 15, width1 = p[2] >> 4, head = hr_load_le16(p);
     unsigned last_bits = rj_tile_last_bits(head);
-    uint64_t lasts = field.last_mask[head >> RJ_TILE_LAST_SHIFT];
-    uint64_t low = _pdep_u64(load64(p + 3), lasts), high = _pdep_u64(load64(p + 3 + last_bits), lasts);
+    uint64_t low = widen_lasts(load64(p + 3), head), high = widen_lasts(load64(p + 3 + last_bits), head);
 
     t->bytes = p;
     t->size = job->size;
@@ -146,12 +141,10 @@ INLINE bool parse_masks(struct tile *t, const uint8_t *p)
     return bit <= 8 * (size_t)t->size;
 }
 
-/* Eight fields at *bit to eight bytes. Where two widths are 8 and the fields begin inside of a byte, a
- * load of 64 bits is too short: tiles that have such a pair say so (wide). */
+/* Eight fields at *bit to eight bytes. */
 INLINE void unpack8(const struct tile *t, size_t *bit, unsigned widths, uint8_t *out, bool wide)
 {
-    uint64_t packed = wide ? load64_at(t->fields, *bit) : load64(t->fields + (*bit >> 3)) >> (*bit & 7);
-    uint64_t fields = _pdep_u64(packed, field.pair_mask[widths]);
+    uint64_t fields = widen_values(t->fields, *bit, widths, wide);
 
     memcpy(out, &fields, 8);
     *bit += field.pair_bits[widths];
@@ -165,7 +158,7 @@ INLINE void unpack(struct tile *t, bool wide)
     uint32_t i;
 
     for (i = t->unpacked; i < t->wanted; i += 64, p += 6) {
-        uint64_t widths = _pdep_u64(load64(p) >> t->width_shift, 0x3f3f3f3f3f3f3f3full);
+        uint64_t widths = widen_widths(load64(p) >> t->width_shift);
         unpack8(t, &bit, widths & 63, out + i, wide);
         unpack8(t, &bit, widths >> 8 & 63, out + i + 8, wide);
         unpack8(t, &bit, widths >> 16 & 63, out + i + 16, wide);

@@ -1,4 +1,5 @@
-/* AVX2 and BMI2: bit fields are widened with pdep as in the AVX-512 variant; one byte shuffle puts up to
+/* AVX2 and BMI2: bit fields are widened with pdep as in the AVX-512 variant, or without it, for which this file
+ * is compiled a second time (RJ_VARIANT, RJ_VARIANT_NAME and RJ_RUN_SCALED name what it makes); one byte shuffle puts up to
  * 16 values at their scan positions, with an index that two small tables give for any mask; two blocks
  * go through the inverse transform side by side. Bit for bit what variant_c.c gives. */
 #include <immintrin.h>
@@ -741,15 +742,15 @@ static void interleave(const uint8_t *r, const uint8_t *g, const uint8_t *b, uin
     }
 }
 
-const struct rj_variant rj_variant_avx2 = {
-    .name = "avx2",
+const struct rj_variant RJ_VARIANT = {
+    .name = RJ_VARIANT_NAME,
     .scratch_bytes = sizeof(struct scratch),
     .max_quantizer = 255,
     .init = init,
     .prepare = prepare,
     .run = run,
     .inverse = inverse_all,
-    .run_scaled = rj_run_scaled_avx2,
+    .run_scaled = RJ_RUN_SCALED,
     .across = across,
     .down = down,
     .both = both,

@@ -14,13 +14,12 @@
 
 static bool is_slow_pdep(void)
 {
-    unsigned a, b, c, d;
+    unsigned a, vendor[4] = {0}, b, c, d;
 
-    if (!__get_cpuid(0, &a, &b, &c, &d) || c != signature_AMD_ecx)
+    if (!__get_cpuid(0, &a, &vendor[0], &vendor[2], &vendor[1]))
         return false;
     __get_cpuid(1, &a, &b, &c, &d);
-    unsigned family = ((a >> 8) & 15) + ((a >> 20) & 255);
-    return family < 0x19; /* Zen 3 is family 19h */
+    return hr_cpu_pdep_is_slow((const char *)vendor, a);
 }
 
 /* Older clangs' __builtin_cpu_supports() does not know the name. */
@@ -60,6 +59,13 @@ static unsigned detect(void)
 }
 #endif
 
+bool hr_cpu_pdep_is_slow(const char *vendor, uint32_t signature)
+{
+    uint32_t family = (signature >> 8 & 15) + (signature >> 20 & 255);
+
+    return family < 0x19 && (strcmp(vendor, "AuthenticAMD") == 0 || strcmp(vendor, "HygonGenuine") == 0);
+}
+
 static unsigned mask_from_env(unsigned flags)
 {
     const char *level = getenv("HEADRACE_CPU");
@@ -68,6 +74,8 @@ static unsigned mask_from_env(unsigned flags)
         return flags;
     if (strcmp(level, "avx2") == 0)
         return flags & ~(unsigned)HR_CPU_AVX512;
+    if (strcmp(level, "avx2-nopdep") == 0)
+        return (flags & ~(unsigned)HR_CPU_AVX512) | HR_CPU_SLOW_PDEP;
     return 0; /* "c", and anything unknown: the level that is always right */
 }
 
@@ -87,7 +95,7 @@ unsigned hr_cpu_flags(void)
 const char *hr_cpu_level_name(unsigned flags)
 {
     return flags & HR_CPU_AVX512 ? "avx512"
-           : flags & HR_CPU_AVX2 ? "avx2"
+           : flags & HR_CPU_AVX2 ? flags & HR_CPU_SLOW_PDEP ? "avx2-nopdep" : "avx2"
            : flags & HR_CPU_NEON ? "neon"
                                  : "c";
 }

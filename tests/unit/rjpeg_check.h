@@ -5,7 +5,7 @@
 
 #include "jpeg_tool.h"
 
-enum { RJPEG_VARIANTS = 4 };
+enum { RJPEG_VARIANTS = 5 };
 extern const char *const rjpeg_variants[RJPEG_VARIANTS];
 
 struct tally {

@@ -248,6 +248,22 @@ static void an_event_that_another_emptied_is_not_waited_for(void **state)
     close(fd);
 }
 
+/* Signatures as cpuid gives them. */
+static void slow_pdep_is_known_by_vendor_and_family(void **state)
+{
+    (void)state;
+    assert_true(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00660f01));  /* Excavator, 15h */
+    assert_true(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00800f11));  /* Zen, 17h */
+    assert_true(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00830f10));  /* Zen 2 (Rome), 17h */
+    assert_true(hr_cpu_pdep_is_slow("HygonGenuine", 0x00900f02));  /* Dhyana, 18h */
+    assert_false(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00a00f11)); /* Zen 3 (Milan), 19h */
+    assert_false(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00a10f11)); /* Zen 4 (Genoa), 19h */
+    assert_false(hr_cpu_pdep_is_slow("AuthenticAMD", 0x00b00f21)); /* Zen 5, 1Ah */
+    assert_false(hr_cpu_pdep_is_slow("GenuineIntel", 0x00050654)); /* Skylake-SP, 6 */
+    assert_string_equal(hr_cpu_level_name(HR_CPU_AVX2 | HR_CPU_SLOW_PDEP), "avx2-nopdep");
+    assert_string_equal(hr_cpu_level_name(HR_CPU_AVX2 | HR_CPU_AVX512), "avx512");
+}
+
 static void memory_file_is_sealed(void **state)
 {
     struct hr_error err;
@@ -329,6 +345,7 @@ int main(void)
         cmocka_unit_test(texts_come_with_their_places),
         cmocka_unit_test(descriptors_travel_over_a_socket),
         cmocka_unit_test(an_event_that_another_emptied_is_not_waited_for),
+        cmocka_unit_test(slow_pdep_is_known_by_vendor_and_family),
         cmocka_unit_test(memory_file_is_sealed),
         cmocka_unit_test(quota_follows_the_cgroup),
         cmocka_unit_test(arrays_double_and_say_when_they_cannot),

@@ -46,7 +46,8 @@ void hr_doctor_simd(struct hr_doctor_row *row, const char *path)
     hr_json_str(&row->facts, "level", level);
     hr_json_bool(&row->facts, "slow_pdep", flags & HR_CPU_SLOW_PDEP);
     hr_doctor_say(row, plain ? HR_DOCTOR_WARN : HR_DOCTOR_OK, "%s%s%s", level,
-                  flags & HR_CPU_SLOW_PDEP ? ", without its bit-deposit (slow on this CPU)" : "",
+                  strcmp(level, "avx2-nopdep") == 0 && !(forced && *forced)
+                      ? ": pdep is microcode on this CPU, so shuffles take its place" : "",
                   forced && *forced ? ", limited by HEADRACE_CPU" : "");
     if (forced && *forced)
         hr_doctor_fix(row, "unset HEADRACE_CPU to use all that this CPU has");
