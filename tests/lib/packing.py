@@ -1,20 +1,16 @@
 """A folder of pictures that is packed, looked into and loaded again."""
 import json
-import tempfile
-import unittest
-from pathlib import Path
 
 from feed import headrace, run
+from pictures import Folder
 
 import numpy as np
 from PIL import Image
 
 
-class Packing(unittest.TestCase):
+class Packing(Folder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
         self.source = self.folder / "source"
         self.source.mkdir()
 

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -70,3 +71,17 @@ def resize(pixels, w, h, filter=Image.Resampling.BILINEAR):
 
 def worst(a, b):
     return int(np.abs(a.astype(int) - b.astype(int)).max())
+
+
+class Folder(unittest.TestCase):
+    """A folder of its own for each test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path

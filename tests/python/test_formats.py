@@ -2,12 +2,10 @@
 refused before anything is allocated. What is right comes from Pillow or from arithmetic."""
 import struct
 import subprocess
-import tempfile
 import unittest
 import zlib
-from pathlib import Path
 
-from pictures import SHARED, measure, whole, worst
+from pictures import SHARED, Folder, measure, whole, worst
 
 import numpy as np
 from PIL import Image, ImageOps, features
@@ -18,18 +16,6 @@ def pattern(w, h):
     y, x = np.mgrid[0:h, 0:w]
     waves = 128 + 90 * np.sin(x / 23 + y / 17)
     return np.stack([255 * x // max(1, w - 1), 255 * y // max(1, h - 1), waves.astype(int)], 2).astype(np.uint8)
-
-
-class Folder(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
 
 
 # ---- AVIF ----

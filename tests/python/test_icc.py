@@ -2,12 +2,10 @@
 import ctypes
 import struct
 import subprocess
-import tempfile
 import unittest
 from io import BytesIO
-from pathlib import Path
 
-from pictures import SHARED, TOOL, run, whole, worst
+from pictures import SHARED, TOOL, Folder, run, whole, worst
 
 import numpy as np
 from PIL import Image, ImageCms, features
@@ -95,12 +93,7 @@ def system_lcms_of_ink(path, icc):
     return out
 
 
-class Profiles(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
+class Profiles(Folder):
     def save(self, name, image, icc, **options):
         path = self.folder / name
         image.save(path, icc_profile=icc, **options)

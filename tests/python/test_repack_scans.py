@@ -4,14 +4,11 @@ import io
 import json
 import os
 import subprocess
-import tempfile
-import unittest
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from pictures import SHARED, run
+from pictures import SHARED, Folder, run
 
 BIN = os.environ["HEADRACE_BIN"]
 
@@ -25,17 +22,7 @@ def picture(w, h, mode="RGB", seed=0):
     return Image.fromarray(pixels[..., 0] if mode == "L" else pixels, mode)
 
 
-class Scans(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
-
+class Scans(Folder):
     def save(self, name, image, **options):
         out = io.BytesIO()
         image.save(out, "JPEG", **options)
