@@ -63,6 +63,7 @@ bool rj_run_scaled_avx512(const struct rj_job *jobs, uint32_t count, const uint1
 bool rj_run_scaled_neon(const struct rj_job *jobs, uint32_t count, const uint16_t quantizer[64], uint32_t size,
                         size_t stride, void *scratch);
 
-extern const struct rj_variant rj_variant_c, rj_variant_avx2, rj_variant_avx2_nopdep, rj_variant_avx512, rj_variant_neon;
+extern const struct rj_variant rj_variant_c, rj_variant_avx2, rj_variant_avx2_nopdep, rj_variant_avx512,
+    rj_variant_neon;
 
 #endif

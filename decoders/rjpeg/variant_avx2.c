@@ -1,7 +1,7 @@
-/* AVX2 and BMI2: bit fields are widened with pdep as in the AVX-512 variant, or without it, for which this file
- * is compiled a second time (RJ_VARIANT, RJ_VARIANT_NAME and RJ_RUN_SCALED name what it makes); one byte shuffle puts up to
- * 16 values at their scan positions, with an index that two small tables give for any mask; two blocks
- * go through the inverse transform side by side. Bit for bit what variant_c.c gives. */
+/* AVX2 and BMI2: bit fields are widened with pdep as in the AVX-512 variant, or without it, for which this file is
+ * compiled once more (RJ_VARIANT, RJ_VARIANT_NAME, RJ_RUN_SCALED); one byte shuffle puts up to 16 values at
+ * their scan positions, with an index that two small tables give for any mask; two blocks go through the
+ * inverse transform side by side. Bit for bit what variant_c.c gives. */
 #include <immintrin.h>
 #include <pthread.h>
 #include <string.h>
