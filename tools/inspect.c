@@ -260,6 +260,22 @@ static int show(const struct hr_dataset *d, const struct options *o)
     return record ? show_record(d, record, o->cli.json) : show_dataset(d, o);
 }
 
+/* What goes with what: an option that would do nothing is a slip. */
+static int check_options(const struct options *o)
+{
+    bool one = o->cli.arg_count > 1 || o->record;
+
+    if (o->record && o->cli.arg_count > 1)
+        return hr_cli_wrong(&hr_command_inspect, "the record is given twice");
+    if ((o->out || o->raw) && !o->extract)
+        return hr_cli_wrong(&hr_command_inspect, "%s goes with --extract FIELD", o->out ? "--out" : "--raw");
+    if (o->records && (one || o->extract))
+        return hr_cli_wrong(&hr_command_inspect, "--records A:B, or one RECORD, not both");
+    if (o->versions && (one || o->extract || o->records))
+        return hr_cli_wrong(&hr_command_inspect, "--versions lists those of the dataset; it takes no record");
+    return HR_CLI_RUN;
+}
+
 int hr_tool_inspect(int argc, char **argv)
 {
     struct hr_error err = HR_ERROR_INIT;
@@ -269,8 +285,9 @@ int hr_tool_inspect(int argc, char **argv)
 
     if (code != HR_CLI_RUN)
         return code;
-    if (o.record && o.cli.arg_count > 1)
-        return hr_cli_wrong(&hr_command_inspect, "the record is given twice");
+    code = check_options(&o);
+    if (code != HR_CLI_RUN)
+        return code;
     if (hr_dataset_open(o.cli.args[0], o.version, &d, &err) < 0)
         return hr_cli_failed("", &err);
     code = show(d, &o);

@@ -266,5 +266,7 @@ int hr_tool_versions(int argc, char **argv)
         return code;
     if (o.delete && o.prune)
         return hr_cli_wrong(&hr_command_versions, "--delete or --prune, one at a time");
+    if (o.force && !o.delete && !o.prune)
+        return hr_cli_wrong(&hr_command_versions, "--force goes with --delete or --prune");
     return o.delete ? delete_version(&o) : o.prune ? prune(&o) : list(&o);
 }

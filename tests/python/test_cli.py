@@ -120,6 +120,15 @@ class WrongUsage(unittest.TestCase):
     def test_after_two_dashes_all_are_arguments(self):
         self.wrong(["help", "--", "--man"], "no command '--man'")
 
+    def test_options_that_would_do_nothing(self):
+        for args, words in [(["inspect", "d", "3", "--out", "x"], "--out goes with --extract"),
+                            (["inspect", "d", "--raw"], "--raw goes with --extract"),
+                            (["inspect", "d", "3", "--records", "0:2"], "not both"),
+                            (["inspect", "d", "--records", "0:2", "--extract", "image", "-o", "-"], "not both"),
+                            (["inspect", "d", "3", "--versions"], "takes no record"),
+                            (["versions", "d", "--force"], "--force goes with")]:
+            self.wrong(args, words)
+
     def test_unknown_shell(self):
         self.wrong(["completions", "tcsh"], "one of: bash, zsh, fish")
 
