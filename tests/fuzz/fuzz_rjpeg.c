@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if ((uint64_t)box.w * box.h <= MAX_PIXELS)
         for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++)
             if (hr_rjpeg_set_variant(decoder, variants[v])) {
-                decode(decoder, data + 8, bytes - 8, &box, 3);
+                decode(decoder, data + 8, bytes - 8, &box, info.components == 4 ? 4 : 3);
                 decode(decoder, data + 8, bytes - 8, &box, 1);
             }
     struct hr_rjpeg_view whole = hr_rjpeg_view_whole(data + 8, bytes - 8);

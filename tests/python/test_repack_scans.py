@@ -83,6 +83,11 @@ class Scans(Folder):
         self.assertTrue(done.stdout.endswith("us, progressive, cmyk\n"), done.stdout)
         done = subprocess.run([BIN, "pack", str(self.folder), str(self.folder / "out")], capture_output=True, text=True)
         self.assertIn("1 JPEG pictures repacked (1 progressive, 1 cmyk; ", done.stdout)
+        shown = [subprocess.run([BIN, "inspect", str(self.folder / "out"), "0", *flags], capture_output=True, text=True,
+                                check=True).stdout for flags in ((), ("--json",))]
+        self.assertIn("repacked-jpeg (original", shown[0])
+        self.assertIn(" bytes), progressive, ", shown[0])
+        self.assertTrue(json.loads(shown[1])["fields"]["image"]["progressive"])
 
     def test_an_unfinished_progression_is_kept(self):
         data = self.save("a.jpg", picture(40, 40), progressive=True).read_bytes()

@@ -11,9 +11,10 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "jpeg_scripts.h"
 #include "rjpeg_check.h"
 
-enum { MOST_SCANS = 64, FLAGS = 4, FLAG_PAD_ONES = 4 };
+enum { FLAGS = 4, FLAG_PAD_ONES = 4 };
 
 static struct hr_rjpeg *decoder;
 
@@ -22,86 +23,6 @@ static const int samplings[][4] = {
     {2, 2, 2, 1}, {1, 1, 2, 2}, {3, 1, 1, 1},
 };
 
-/* Scans that must follow each other: a band, and the steps that bring its lower bits. */
-struct chain {
-    jpeg_scan_info next;
-    bool done;
-};
-
-struct script {
-    jpeg_scan_info scans[MOST_SCANS];
-    int count;
-};
-
-static int below(struct hr_rng *rng, int n)
-{
-    return (int)hr_rng_below(rng, (uint64_t)n);
-}
-
-static void step(struct script *s, struct chain *chain)
-{
-    jpeg_scan_info *scan = &chain->next;
-
-    s->scans[s->count++] = *scan;
-    chain->done = scan->Al == 0;
-    scan->Ah = scan->Al;
-    scan->Al--;
-}
-
-static void step_any(struct script *s, struct chain *chains, int count, struct hr_rng *rng)
-{
-    int left = 0;
-
-    for (int i = 0; i < count; i++)
-        left += !chains[i].done;
-    while (left) {
-        struct chain *chain = &chains[below(rng, count)];
-        if (chain->done)
-            continue;
-        step(s, chain);
-        left -= chain->done;
-    }
-}
-
-/* The DCs of all components together or of each alone, then bands of each component, in up to four steps each. */
-static void make_progression(struct script *s, int components, struct hr_rng *rng)
-{
-    struct chain chains[MOST_SCANS] = {{{0}}};
-    bool together = components > 1 && hr_rng_bernoulli(rng, 0.6);
-    int count = together ? 1 : components;
-
-    s->count = 0;
-    for (int i = 0; i < count; i++) {
-        jpeg_scan_info *scan = &chains[i].next;
-        scan->comps_in_scan = together ? components : 1;
-        for (int c = 0; c < scan->comps_in_scan; c++)
-            scan->component_index[c] = i + c;
-        scan->Al = below(rng, 3);
-        step(s, &chains[i]);
-    }
-    for (int c = 0; c < components; c++)
-        for (int k = 1; k < 64; count++) {
-            int last = hr_rng_bernoulli(rng, 0.5) ? 63 : k + below(rng, 64 - k);
-            last = count > 12 ? 63 : last;
-            chains[count].next = (jpeg_scan_info){.comps_in_scan = 1, .component_index = {c}, .Ss = k, .Se = last,
-                                                  .Al = below(rng, 3)};
-            k = last + 1;
-        }
-    step_any(s, chains, count, rng);
-}
-
-/* Not progressive: the components in scans of one to all of them. */
-static void make_sequential(struct script *s, int components, struct hr_rng *rng)
-{
-    s->count = 0;
-    for (int c = 0; c < components; s->count++) {
-        jpeg_scan_info *scan = &s->scans[s->count];
-        *scan = (jpeg_scan_info){.Se = 63, .comps_in_scan = 1 + below(rng, components - c)};
-        for (int i = 0; i < scan->comps_in_scan; i++)
-            scan->component_index[i] = c++;
-    }
-}
-
 static struct recipe random_recipe(struct hr_rng *rng, int i)
 {
     const int *s = samplings[(size_t)i % HR_ARRAY_SIZE(samplings)];
@@ -109,9 +30,11 @@ static struct recipe random_recipe(struct hr_rng *rng, int i)
     bool odd = components == 4 && 2 * (s[0] * s[1] + s[2] * s[3]) > 10;
 
     return (struct recipe){
-        .width = 1 + (uint32_t)below(rng, 150), .height = 1 + (uint32_t)below(rng, 120), .components = components,
+        .width = 1 + (uint32_t)hr_rng_below(rng, 150), .height = 1 + (uint32_t)hr_rng_below(rng, 120),
+        .components = components,
         .h = odd ? 2 : s[0], .v = odd ? 2 : s[1], .h2 = odd ? 1 : s[2], .v2 = odd ? 1 : s[3],
-        .quality = 10 + below(rng, 91), .restart = i % 4 == 1 ? 1 + below(rng, 20) : 0, .restart_rows = i % 4 == 2,
+        .quality = 10 + (int)hr_rng_below(rng, 91),
+        .restart = i % 4 == 1 ? 1 + (int)hr_rng_below(rng, 20) : 0, .restart_rows = i % 4 == 2,
         .rgb = components == 3 && i % 11 == 10, .ycck = components == 4 && i % 2, .optimize = i % 3 == 0,
     };
 }
@@ -144,12 +67,12 @@ static void any_progression(void **state)
 {
     struct hr_rng rng;
     struct tally tally = {0};
-    struct script script;
+    struct jpeg_script script;
 
     hr_rng_init(&rng, 8, 0, 0, 2);
     for (int i = 0; i < 300; i++) {
         struct recipe r = random_recipe(&rng, i);
-        make_progression(&script, r.components, &rng);
+        jpeg_make_progression(&script, r.components, &rng);
         r.scans = script.scans;
         r.scan_count = script.count;
         must_repack(&r, 1, &rng, &tally);
@@ -160,12 +83,12 @@ static void several_sequential_scans(void **state)
 {
     struct hr_rng rng;
     struct tally tally = {0};
-    struct script script;
+    struct jpeg_script script;
 
     hr_rng_init(&rng, 8, 0, 0, 3);
     for (int i = 0; i < 100; i++) {
         struct recipe r = random_recipe(&rng, i);
-        make_sequential(&script, r.components, &rng);
+        jpeg_make_sequential(&script, r.components, &rng);
         r.scans = script.scans;
         r.scan_count = script.count;
         must_repack(&r, 1, &rng, &tally);
@@ -394,12 +317,12 @@ static void damaged_files_are_refused_or_exact(void **state)
 {
     struct hr_rng rng;
     struct tally tally = {0};
-    struct script script;
+    struct jpeg_script script;
 
     hr_rng_init(&rng, 8, 0, 0, 13);
     for (int i = 0; i < 100; i++) {
         struct recipe r = random_recipe(&rng, i);
-        make_progression(&script, r.components, &rng);
+        jpeg_make_progression(&script, r.components, &rng);
         r.scans = i % 4 ? script.scans : NULL; /* else one scan */
         r.scan_count = script.count;
         struct bytes jpeg = jpeg_make(&r, &rng);

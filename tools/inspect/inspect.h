@@ -28,6 +28,8 @@ void hr_inspect_histograms(struct hr_buf *out, const struct hr_dataset *dataset)
 
 /* How many values of a field are stored repacked. */
 uint64_t hr_inspect_repacked(const struct hr_dataset *dataset, uint32_t field);
+/* Whether the value is a repacked JPEG whose file is progressive; reads it, for no index says so. */
+bool hr_inspect_progressive(const struct hr_dataset *dataset, uint64_t record, uint32_t field, unsigned encoding);
 void hr_inspect_double(struct hr_buf *out, double v);
 const char *hr_inspect_encoding_name(unsigned encoding);
 

@@ -1,6 +1,9 @@
 /* inspect's JSON: the dataset as one document, records as lines. */
 #include "inspect.h"
 
+#include "base/mem.h"
+#include "decoders/rjpeg/rjpeg.h"
+
 static const char *const codec_names[] = {"none", "lz4", "lz4hc"};
 
 const char *hr_inspect_encoding_name(unsigned encoding)
@@ -31,6 +34,19 @@ uint64_t hr_inspect_repacked(const struct hr_dataset *d, uint32_t field)
         count += p.present && (p.encoding == HR_ENCODING_REPACKED_JPEG || p.encoding == HR_ENCODING_REPACKED_PNG);
     }
     return count;
+}
+
+bool hr_inspect_progressive(const struct hr_dataset *d, uint64_t record, uint32_t field, unsigned encoding)
+{
+    struct hr_rjpeg_info info = {0};
+    uint64_t bytes;
+    void *data;
+
+    if (encoding != HR_ENCODING_REPACKED_JPEG || hr_dataset_read_value(d, record, field, &data, &bytes, NULL) < 0)
+        return false;
+    bool known = hr_rjpeg_info(data, bytes, &info, NULL) == 0;
+    hr_free(data);
+    return known && info.progressive;
 }
 
 static void uint_if(struct hr_buf *b, const char *key, uint64_t v)
@@ -214,6 +230,8 @@ static void add_value(struct hr_buf *b, const struct hr_dataset *d, uint64_t rec
         hr_json_uint(b, "original_bytes", original);
     if (p.encoding != HR_ENCODING_AS_IS)
         hr_json_str(b, "encoding", hr_inspect_encoding_name(p.encoding));
+    if (hr_inspect_progressive(d, record, i, p.encoding))
+        hr_json_bool(b, "progressive", true);
     add_facts(b, &facts);
     hr_json_close(b, '}');
 }

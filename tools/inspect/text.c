@@ -205,6 +205,8 @@ static void add_value(struct hr_buf *b, const struct hr_dataset *d, uint64_t rec
     if (p.encoding != HR_ENCODING_AS_IS)
         hr_buf_addf(b, ", %s (original %s bytes)", hr_inspect_encoding_name(p.encoding),
                     hr_cli_format_count(hr_dataset_original_bytes(d, record, i), text));
+    if (hr_inspect_progressive(d, record, i, p.encoding))
+        hr_buf_add_str(b, ", progressive");
     add_facts(b, &facts);
     hr_buf_addf(b, ", at offset %" PRIu64, p.off);
     if (p.codec != HR_CODEC_NONE)
