@@ -174,6 +174,28 @@ static void flush_starts_a_new_generation(void **state)
     hr_ring_destroy(ring);
 }
 
+/* It wanted what follows the batch that it has; a flush says otherwise, with nothing else asked. */
+static void a_lone_consumer_goes_where_a_flush_begins(void **state)
+{
+    struct hr_ring *ring = ring_make(SLOTS, false);
+    struct hr_wire_entry e;
+    int fds[3];
+    struct hr_ring_consumer *consumer = ring_attach(ring, fds);
+    struct reader r = reader_of(ring, consumer);
+
+    (void)state;
+    assert_true(ring_publish(ring, 5));
+    assert_int_equal(reader_take_number(&r, &e), 5);
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 2});
+    assert_false(hr_ring_is_behind(ring, consumer));
+    assert_true(ring_publish(ring, 2));
+    assert_int_equal(reader_take_number(&r, &e), 2);
+    hr_ring_flush(ring, (struct hr_ring_position){.step = 9});
+    assert_true(ring_publish(ring, 9));
+    assert_int_equal(reader_take_number(&r, &e), 9);
+    hr_ring_destroy(ring);
+}
+
 static void producer_asks_to_be_woken(void **state)
 {
     struct hr_ring *ring = ring_make(1, false);
@@ -293,6 +315,7 @@ int main(void)
         cmocka_unit_test(shared_slot_is_free_when_both_released),
         cmocka_unit_test(exclusive_ring_refuses_a_second_consumer),
         cmocka_unit_test(flush_starts_a_new_generation),
+        cmocka_unit_test(a_lone_consumer_goes_where_a_flush_begins),
         cmocka_unit_test(producer_asks_to_be_woken),
         cmocka_unit_test(collect_does_not_block_on_a_blocking_eventfd),
         cmocka_unit_test(specs_out_of_range_are_refused),
