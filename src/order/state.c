@@ -293,8 +293,8 @@ int hr_state_decode(struct hr_state *state, const struct hr_state *defaults, con
 static int differs(struct hr_error *err, const char *what, const char *theirs, const char *ours)
 {
     hr_fail(err, HR_E_STATE, "the state is of another %s: %s, not %s", what, theirs, ours);
-    hr_error_hint(err, "go on with the %s it was saved under, begin anew with {}, or pass "
-                       "force=True (--force-state) to take its position all the same", what);
+    hr_error_hint(err, "go on with the %s it was saved under, begin anew with {}, or take its position all "
+                       "the same: load_state_dict(..., force=True), Loader(force_state=True)", what);
     return HR_E_STATE;
 }
 

@@ -117,8 +117,8 @@ static void say_how_to_pin(const struct hr_plan *plan, const struct hr_state *lo
     hr_digest_hex(&loaded->dataset, hex);
     if (sources->count > 1)
         hr_error_hint(err, "where records were added, 'version: DIGEST' beside a dataset's path pins the version "
-                           "before (headrace versions lists them); or begin anew with {}, or pass force=True "
-                           "(--force-state)");
+                           "before (headrace versions lists them); or begin anew with {}, or take the position "
+                           "all the same: load_state_dict(..., force=True), Loader(force_state=True)");
     else if (is_kept_version(sources->items[0].path, hex))
         hr_error_hint(err, "records were added since; the version it was saved under is still there: "
                            "'dataset: {path: ..., version: %s}' goes on with it", hex);

@@ -107,7 +107,7 @@ static void storage_failed(struct hr_engine *e, struct hr_read *r)
     err.code = HR_E_IO;
     hr_error_at_value(&err, hr_sources_file_path(&e->plan->sources, (uint32_t)r->request.file), HR_NO_RECORD,
                       NULL, (int64_t)r->request.off);
-    hr_error_hint(&err, "see the kernel log of this machine; storage_deadline sets how long to try");
+    hr_error_hint(&err, "see the kernel log of this machine; storage_deadline_s sets how long to try");
     hr_stream_fail(r->batch->stream, &err);
 }
 

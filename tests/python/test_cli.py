@@ -1,5 +1,6 @@
 """The command-line frame: help, manual pages, completions, wrong usage."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -128,6 +129,19 @@ class WrongUsage(unittest.TestCase):
                             (["inspect", "d", "3", "--versions"], "takes no record"),
                             (["versions", "d", "--force"], "--force goes with")]:
             self.wrong(args, words)
+
+    def test_options_that_messages_and_pages_name_are_there(self):
+        pages = {name: run(name, "--help").stdout for name in commands()}
+        known = {option for page in pages.values() for option in re.findall(r"--[a-z][\w-]*", page)}
+        foreign = {"--ulimit", "--user", "--target", "--prefix"}  # docker's and pip's
+        for path in [*ROOT.glob("src/**/*.c"), *ROOT.glob("shards/*.c"), *ROOT.glob("decoders/**/*.c"),
+                     *ROOT.glob("tools/**/*.c"), *ROOT.glob("python/**/*.py")]:
+            for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', path.read_text()):
+                self.assertLessEqual(set(re.findall(r"--[a-z][\w-]+", text)), known | foreign, (path, text))
+        for path in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]:
+            for name, rest in re.findall(r"headrace (\w+)([^`\n|;&]*)", path.read_text()):
+                for option in re.findall(r"--[a-z][\w-]+", rest) if name in pages else []:
+                    self.assertIn(option, pages[name], path)
 
     def test_unknown_shell(self):
         self.wrong(["completions", "tcsh"], "one of: bash, zsh, fish")

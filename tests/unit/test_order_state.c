@@ -160,7 +160,7 @@ static void foreign_state_names_what_differs(void **state)
     loaded.seed++;
     assert_int_equal(hr_state_check(&loaded, &ours, &err), HR_E_STATE);
     assert_non_null(strstr(err.text, "another seed: 8, not 7"));
-    assert_non_null(strstr(err.hint, "--force-state"));
+    assert_non_null(strstr(err.hint, "force_state=True"));
 }
 
 static void digest_rolls_over_the_records_in_order(void **state)
