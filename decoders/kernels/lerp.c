@@ -207,6 +207,80 @@ ALWAYS_INLINE void store_many_f32(float *p, floats v)
     _mm256_storeu_ps(p, v);
 }
 
+#elif defined(__aarch64__) && defined(HR_LERP_NEON)
+#include <arm_neon.h>
+
+enum { LANES = 8 };
+typedef float32x4x2_t floats;
+
+ALWAYS_INLINE floats all(float v)
+{
+    return (floats){{vdupq_n_f32(v), vdupq_n_f32(v)}};
+}
+
+ALWAYS_INLINE floats mix_many(floats a, floats b, floats w, floats rest)
+{
+    return (floats){{vaddq_f32(vmulq_f32(w.val[0], a.val[0]), vmulq_f32(rest.val[0], b.val[0])),
+                     vaddq_f32(vmulq_f32(w.val[1], a.val[1]), vmulq_f32(rest.val[1], b.val[1]))}};
+}
+
+ALWAYS_INLINE floats load_many_u8(const uint8_t *p)
+{
+    uint16x8_t v = vmovl_u8(vld1_u8(p));
+
+    return (floats){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(v))), vcvtq_f32_u32(vmovl_high_u16(v))}};
+}
+
+ALWAYS_INLINE void store_many_u8(uint8_t *p, floats v)
+{
+    uint16x4_t low = vmovn_u32(vcvtnq_u32_f32(v.val[0]));
+
+    vst1_u8(p, vqmovn_u16(vmovn_high_u32(low, vcvtnq_u32_f32(v.val[1]))));
+}
+
+ALWAYS_INLINE floats load_many_f16(const uint16_t *p)
+{
+    float16x8_t v = vreinterpretq_f16_u16(vld1q_u16(p));
+
+    return (floats){{vcvt_f32_f16(vget_low_f16(v)), vcvt_high_f32_f16(v)}};
+}
+
+ALWAYS_INLINE void store_many_f16(uint16_t *p, floats v)
+{
+    vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(v.val[0]), v.val[1])));
+}
+
+ALWAYS_INLINE floats load_many_bf16(const uint16_t *p)
+{
+    uint16x8_t v = vld1q_u16(p);
+
+    return (floats){{vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(v), 16)),
+                     vreinterpretq_f32_u32(vshll_high_n_u16(v, 16))}};
+}
+
+ALWAYS_INLINE uint32x4_t round_bf16(float32x4_t v)
+{
+    uint32x4_t bits = vreinterpretq_u32_f32(v), odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+
+    return vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+}
+
+ALWAYS_INLINE void store_many_bf16(uint16_t *p, floats v)
+{
+    vst1q_u16(p, vshrn_high_n_u32(vshrn_n_u32(round_bf16(v.val[0]), 16), round_bf16(v.val[1]), 16));
+}
+
+ALWAYS_INLINE floats load_many_f32(const float *p)
+{
+    return (floats){{vld1q_f32(p), vld1q_f32(p + 4)}};
+}
+
+ALWAYS_INLINE void store_many_f32(float *p, floats v)
+{
+    vst1q_f32(p, v.val[0]);
+    vst1q_f32(p + 4, v.val[1]);
+}
+
 #else /* the compiler makes vectors of the loop over single values */
 #define NO_VECTORS
 #endif

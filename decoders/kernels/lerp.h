@@ -25,9 +25,7 @@ const struct hr_lerp *hr_lerp_get(void);
 /* By CPU flags, for tests. */
 const struct hr_lerp *hr_lerp_of(unsigned cpu_flags);
 
-#ifdef HR_LERP_LEVELS
-extern const struct hr_lerp hr_lerp_avx2, hr_lerp_avx512;
-#endif
-extern const struct hr_lerp hr_lerp_c;
+/* Of the machine's own there are as many as its processors have. */
+extern const struct hr_lerp hr_lerp_c, hr_lerp_avx2, hr_lerp_avx512, hr_lerp_neon;
 
 #endif

@@ -20,11 +20,14 @@ enum hr_lerp_type hr_lerp_type_of(enum hr_dtype dtype)
 
 const struct hr_lerp *hr_lerp_of(unsigned cpu_flags)
 {
-#ifdef HR_LERP_LEVELS
+#if defined(__x86_64__)
     if (cpu_flags & HR_CPU_AVX512)
         return &hr_lerp_avx512;
     if (cpu_flags & HR_CPU_AVX2)
         return &hr_lerp_avx2;
+#elif defined(__aarch64__)
+    if (cpu_flags & HR_CPU_NEON)
+        return &hr_lerp_neon;
 #endif
     return &hr_lerp_c;
 }
