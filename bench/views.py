@@ -2,10 +2,10 @@
 
     python3 bench/views.py BUILD FOLDER... [--rounds 5] [--seconds 2]
 
-Rates on one core, interleaved. "saved" is the time of the separate loads over the time of the views, round by round."""
+CPU time of the whole process on one core, a picture: the least of some interleaved rounds, since others may use the
+machine. "saved" is that of the separate loads over that of the views."""
 import argparse
 import pathlib
-import statistics
 import tempfile
 
 from photos import Photos
@@ -37,12 +37,12 @@ CASES = {
 }
 
 
-def seconds_a_picture(photos, how, field, args):
+def cpu_us_a_picture(photos, how, field, args):
     dataset = photos.pipelines[how].with_suffix("")
     path = photos.pipelines[how].with_name("views.yaml")
     path.write_text(f"dataset: {dataset}\nbatch: 32\nfields:\n  image: {{{field}, {OUTPUT}}}\n")
     photos.pipelines["views"] = path
-    return 1 / photos.bench("views", "0", args.seconds)["samples_per_s"]
+    return photos.bench("views", args.core, args.seconds)["cpu_us_per_sample"]
 
 
 def main():
@@ -51,18 +51,18 @@ def main():
     parser.add_argument("folders", type=pathlib.Path, nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--core", default="0")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         photos = Photos(args.build, args.folders, work)
         for how in ("repack", "keep"):
             for name, (views, alone) in CASES.items():
-                together, apart = [], []
-                for _ in range(args.rounds):
-                    together.append(seconds_a_picture(photos, how, views, args))
-                    apart.append(sum(n * seconds_a_picture(photos, how, field, args) for n, field in alone))
-                saved = statistics.median(a / t for a, t in zip(apart, together))
-                print(f"{how:6}  {name:32} {1 / statistics.median(together):7.0f} pictures/s, "
-                      f"separately {1 / statistics.median(apart):7.0f}, saved {saved:.2f} x", flush=True)
+                fields = [views, *(field for _, field in alone)]
+                rounds = [[cpu_us_a_picture(photos, how, field, args) for field in fields] for _ in range(args.rounds)]
+                together, *each = map(min, zip(*rounds))
+                apart = sum(n * us for (n, _), us in zip(alone, each))
+                print(f"{how:6}  {name:32} {together:7.0f} us, separately {apart:7.0f} us, saved {apart / together:.2f} x",
+                      flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "decoders/chain_media.h"
-#include "decoders/repacked.h"
 
 static const struct hr_chain_media *media_of(const struct hr_chain_spec *spec)
 {
@@ -118,13 +117,13 @@ void hr_chain_parts(const struct hr_chain *chain, const struct hr_sample_plan *p
     parts->count = 0;
     parts->bytes = plan->read_bytes;
     if (plan->seek)
-        hr_repacked_parts(plan, parts);
+        chain->media->parts(chain, plan, parts);
 }
 
 int hr_chain_check_parts(const struct hr_chain *chain, const struct hr_sample_plan *plan,
                          const uint8_t *value, size_t bytes, struct hr_error *err)
 {
-    return plan->seek ? hr_repacked_check(plan, value, bytes, err) : 0;
+    return plan->seek ? chain->media->check_parts(chain, plan, value, bytes, err) : 0;
 }
 
 int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)

@@ -79,10 +79,6 @@ struct hr_sample_plan {
     uint64_t bytes[HR_CHAIN_MAX_OUTPUTS];
     uint64_t read_off, read_bytes; /* the part of the value that is needed */
     uint64_t value_bytes;
-    /* What the parts must cover of the stored picture at 1/shrink; set with seek. */
-    struct hr_image_box {
-        uint32_t x, y, w, h, shrink;
-    } box;
     /* Not NULL: only the parts of hr_chain_parts() are needed, which this table tells; it lives as
      * long as the dataset. read_bytes is their sum. */
     const uint8_t *seek;

@@ -34,6 +34,10 @@ struct hr_chain_media {
     /* Sets plan->seek and read_bytes where reading in parts pays; NULL: never. */
     void (*plan_parts)(const struct hr_chain *chain, unsigned encoding, const uint8_t *seek,
                        uint32_t seek_bytes, struct hr_sample_plan *plan);
+    /* Of hr_chain_parts and hr_chain_check_parts, where plan_parts has set plan->seek. */
+    void (*parts)(const struct hr_chain *chain, const struct hr_sample_plan *plan, struct hr_chain_parts *parts);
+    int (*check_parts)(const struct hr_chain *chain, const struct hr_sample_plan *plan, const uint8_t *value,
+                       size_t bytes, struct hr_error *err);
     int (*context_create)(const struct hr_chain *chain, struct hr_context **out,
                           struct hr_error *err);
     void (*context_destroy)(struct hr_context *context);

@@ -24,6 +24,7 @@ enum hr_decoder_ability {
     HR_DECODER_SCALED = 1 << 1, /* decodes at 1/2, 1/4, 1/8 for less */
     HR_DECODER_IDS = 1 << 2,    /* gives samples as they are stored, where they are one byte or less a pixel */
     HR_DECODER_PLANES = 1 << 3, /* gives rows of RGB as planes, too */
+    HR_DECODER_SEEKS = 1 << 4,  /* a small box costs little wherever it lies */
 };
 
 /* One picture's box to decode. Rows of the box come out from top to bottom through push. */

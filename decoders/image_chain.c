@@ -71,10 +71,29 @@ static void plan_parts(const struct hr_chain *base, unsigned encoding, const uin
                        uint32_t seek_bytes, struct hr_sample_plan *plan)
 {
     const struct hr_image_chain *chain = HR_CONTAINER_OF(base, struct hr_image_chain, base);
-    struct hr_image_box box;
+    struct hr_views_boxes boxes;
 
-    if (encoding == HR_ENCODING_REPACKED_JPEG && !chain->managed && hr_views_box(&chain->views, plan, &box))
-        hr_repacked_plan_parts(seek, seek_bytes, &box, plan);
+    if (encoding != HR_ENCODING_REPACKED_JPEG || chain->managed)
+        return;
+    hr_views_boxes(&chain->views, plan, &boxes);
+    hr_repacked_plan_parts(seek, seek_bytes, &boxes, plan);
+}
+
+static void find_parts(const struct hr_chain *base, const struct hr_sample_plan *plan, struct hr_chain_parts *parts)
+{
+    struct hr_views_boxes boxes;
+
+    hr_views_boxes(&HR_CONTAINER_OF(base, struct hr_image_chain, base)->views, plan, &boxes);
+    hr_repacked_parts(plan, &boxes, parts);
+}
+
+static int check_parts(const struct hr_chain *base, const struct hr_sample_plan *plan, const uint8_t *value,
+                       size_t bytes, struct hr_error *err)
+{
+    struct hr_views_boxes boxes;
+
+    hr_views_boxes(&HR_CONTAINER_OF(base, struct hr_image_chain, base)->views, plan, &boxes);
+    return hr_repacked_check(plan, &boxes, value, bytes, err);
 }
 
 static void context_destroy(struct hr_context *base)
@@ -169,6 +188,22 @@ static int find_transform(struct image_context *context, const struct hr_image_c
     return ret;
 }
 
+static int decode_regions(struct hr_view_pictures *pictures, const struct hr_image_choice *choice,
+                          struct hr_image_request *request, struct hr_error *err)
+{
+    struct hr_image_region region;
+    int ret = 0;
+
+    while (ret == 0 && hr_views_next(pictures, &region)) {
+        request->x = region.x;
+        request->y = region.y;
+        request->w = region.w;
+        request->h = region.h;
+        ret = choice->image->decode(choice->state, request, err);
+    }
+    return ret;
+}
+
 static int decode(const struct hr_chain *base, struct hr_context *context_base,
                   const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
                   size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS], struct hr_error *err)
@@ -181,21 +216,24 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
     if (ret < 0)
         return ret;
     struct hr_views_need need = {.scaled = choice.abilities & HR_DECODER_SCALED,
-                                 .planes = choice.abilities & HR_DECODER_PLANES && !chain->managed};
+                                 .planes = choice.abilities & HR_DECODER_PLANES && !chain->managed,
+                                 .seeks = choice.abilities & HR_DECODER_SEEKS && !chain->managed};
     ret = hr_views_begin(context->pictures, plan, dst, &need, err);
     if (ret < 0)
         return ret;
     struct hr_image_request request = {
         .bytes = value, .count = value_bytes,
         .picture_w = plan->facts.width, .picture_h = plan->facts.height,
-        .shrink = need.shrink, .x = need.region.x, .y = need.region.y, .w = need.region.w, .h = need.region.h,
+        .shrink = need.shrink,
         .channels = chain->channels, .push = push, .user = context->pictures,
     };
     if (need.planes)
         request.push_planes = push_planes;
     struct hr_repacked_view view;
     if (plan->seek) {
-        hr_repacked_view_parts(plan, value, value_bytes, &view);
+        struct hr_views_boxes boxes;
+        hr_views_boxes(&chain->views, plan, &boxes);
+        hr_repacked_view_parts(plan, &boxes, value, value_bytes, &view);
         request.view = &view.view;
     }
     struct managed managed = {.context = context, .pixels = need.region.w, .channels = chain->channels};
@@ -208,8 +246,7 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
         request.push = push_managed;
         request.user = &managed;
     }
-    if (need.region.w) /* else nothing of the picture shows */
-        ret = choice.image->decode(choice.state, &request, err);
+    ret = decode_regions(context->pictures, &choice, &request, err);
     if (ret == 0)
         ret = hr_views_end(context->pictures, err);
     if (ret > 0)
@@ -223,6 +260,8 @@ const struct hr_chain_media hr_image_chain_media = {
     .destroy = destroy,
     .plan = plan_sample,
     .plan_parts = plan_parts,
+    .parts = find_parts,
+    .check_parts = check_parts,
     .context_create = context_create,
     .context_destroy = context_destroy,
     .decode = decode,

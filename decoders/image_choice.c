@@ -46,7 +46,8 @@ int hr_image_choose(struct hr_image_states *s, unsigned encoding, const uint8_t 
                     struct hr_image_choice *choice, struct hr_error *err)
 {
     static const struct hr_image_choice jpeg = {"repacked jpeg", &hr_repacked_jpeg_decoder,
-                                                HR_DECODER_REGION | HR_DECODER_SCALED | HR_DECODER_PLANES, NULL};
+                                                HR_DECODER_REGION | HR_DECODER_SCALED | HR_DECODER_PLANES |
+                                                    HR_DECODER_SEEKS, NULL};
     static const struct hr_image_choice png = {"repacked png", &hr_repacked_png_decoder,
                                                HR_DECODER_REGION | HR_DECODER_IDS, NULL};
     static const struct hr_image_choice raw = {"raw pixels", &hr_raw_pixels_decoder,

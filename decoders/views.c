@@ -1,5 +1,5 @@
 /* Several views out of one decode: all are drawn, the box around what they need is decoded, and each of its rows is
- * handed on to the views whose region it crosses. */
+ * handed on to the views whose region it crosses. Where boxes far apart are less work, each is decoded for its view. */
 #include "decoders/views.h"
 
 #include "base/mem.h"
@@ -17,6 +17,9 @@ struct view_picture {
 struct hr_view_pictures {
     const struct hr_views *views;
     /* the sample at hand */
+    bool apart;                 /* a decode for each view */
+    struct hr_image_region all; /* around all views' regions */
+    uint32_t first, past;       /* views of the region at hand */
     uint32_t row, end; /* of the stored picture: the next that comes, past the last that is wanted */
     struct hr_image_plan plans[HR_CHAIN_MAX_VIEWS];
     struct view_picture items[]; /* [views->count] */
@@ -129,20 +132,44 @@ static void cover(struct hr_image_region *all, const struct hr_image_region *one
     all->h = (uint32_t)bottom - all->y;
 }
 
-bool hr_views_box(const struct hr_views *views, const struct hr_sample_plan *plan, struct hr_image_box *box)
+static uint64_t pixels_of(const struct hr_image_region *box)
 {
-    const struct hr_facts *facts = &plan->facts;
-    struct hr_image_plan plans[HR_CHAIN_MAX_VIEWS];
-    struct hr_image_region all = {0}, one;
+    return (uint64_t)box->w * box->h;
+}
 
+/* A box for each view where these have fewer pixels in all than the box around them: what a decode costs to begin does
+ * not show beside that. */
+static void find_boxes(const struct hr_image_plan *plans, uint32_t count, const struct hr_facts *facts, uint32_t shrink,
+                       struct hr_views_boxes *boxes)
+{
+    struct hr_image_region all = {0};
+    uint64_t apart = 0;
+
+    boxes->shrink = shrink;
+    boxes->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct hr_image_region *box = &boxes->box[boxes->count];
+        if (!hr_image_needs(&plans[i], facts->width, facts->height, shrink, box))
+            continue;
+        boxes->count++;
+        cover(&all, box);
+        apart += pixels_of(box);
+    }
+    if (boxes->count <= 1 || apart < pixels_of(&all))
+        return;
+    boxes->count = 1;
+    boxes->box[0] = all;
+}
+
+void hr_views_boxes(const struct hr_views *views, const struct hr_sample_plan *plan, struct hr_views_boxes *boxes)
+{
+    struct hr_image_plan plans[HR_CHAIN_MAX_VIEWS];
+
+    boxes->count = 0;
     if (draw_all(views, plan, plans, NULL) < 0)
-        return false;
-    uint32_t shrink = plan->image.scaled ? least_shrink(plans, views->count, facts) : 1;
-    for (uint32_t i = 0; i < views->count; i++)
-        if (hr_image_needs(&plans[i], facts->width, facts->height, shrink, &one))
-            cover(&all, &one);
-    *box = (struct hr_image_box){all.x, all.y, all.w, all.h, shrink};
-    return all.w > 0;
+        return;
+    uint32_t shrink = plan->image.scaled ? least_shrink(plans, views->count, &plan->facts) : 1;
+    find_boxes(plans, views->count, &plan->facts, shrink, boxes);
 }
 
 /* ---- a worker's pictures ---- */
@@ -216,17 +243,39 @@ int hr_views_begin(struct hr_view_pictures *p, const struct hr_sample_plan *plan
         return ret;
     need->shrink = need->scaled && plan->image.scaled ? least_shrink(p->plans, count, &plan->facts) : 1;
     need->planes = need->planes && p->views->may_take_planes;
+    p->apart = false;
+    if (need->seeks && count > 1) {
+        struct hr_views_boxes boxes;
+        find_boxes(p->plans, count, &plan->facts, need->shrink, &boxes);
+        p->apart = boxes.count > 1;
+    }
     ret = begin_views(p, plan, dst, need, err);
     if (ret == 0 && need->planes && !all_take_planes(p)) {
         need->planes = false;
         if (count > 1)
             ret = begin_views(p, plan, dst, need, err);
     }
-    for (uint32_t i = 0; i < count; i++)
-        p->items[i].before = p->items[i].region.x - need->region.x;
-    p->row = need->region.y;
-    p->end = need->region.y + need->region.h;
+    p->all = need->region;
+    p->past = 0;
     return ret;
+}
+
+bool hr_views_next(struct hr_view_pictures *p, struct hr_image_region *region)
+{
+    uint32_t count = p->views->count;
+
+    while (p->apart && p->past < count && p->items[p->past].region.w == 0)
+        p->past++;
+    if (p->past == count || p->all.w == 0)
+        return false;
+    p->first = p->past;
+    p->past = p->apart ? p->first + 1 : count;
+    *region = p->apart ? p->items[p->first].region : p->all;
+    for (uint32_t i = p->first; i < p->past; i++)
+        p->items[i].before = p->items[i].region.x - region->x;
+    p->row = region->y;
+    p->end = region->y + region->h;
+    return true;
 }
 
 static bool crosses(const struct hr_view_pictures *p, const struct view_picture *item)
@@ -236,7 +285,7 @@ static bool crosses(const struct hr_view_pictures *p, const struct view_picture 
 
 bool hr_views_push(struct hr_view_pictures *p, const uint8_t *row)
 {
-    for (uint32_t i = 0; i < p->views->count; i++) {
+    for (uint32_t i = p->first; i < p->past; i++) {
         struct view_picture *item = &p->items[i];
         if (crosses(p, item))
             hr_picture_push(item->picture, row + (size_t)item->before * item->group->target.channels);
@@ -246,7 +295,7 @@ bool hr_views_push(struct hr_view_pictures *p, const uint8_t *row)
 
 bool hr_views_push_planes(struct hr_view_pictures *p, const uint8_t *const rows[3])
 {
-    for (uint32_t i = 0; i < p->views->count; i++) {
+    for (uint32_t i = p->first; i < p->past; i++) {
         struct view_picture *item = &p->items[i];
         if (!crosses(p, item))
             continue;

@@ -1,11 +1,12 @@
 /* The views of an image field: pictures that are made of one stored picture, each with randomness of its own. A
- * field without `views:` has one. The stored picture is read and decoded once, as far as the views need it together,
- * and every decoded row goes to each view that wants it.
+ * field without `views:` has one. The stored picture is read once and decoded once, as far as the views need it
+ * together, and every decoded row goes to each view that wants it; only small views far apart are decoded one by one.
  *
  *   hr_views_plan    reader thread: draws all views, keeps the first one's plan, says how large the outputs are
- *   hr_views_box     what of the stored picture the views need together
+ *   hr_views_boxes   what of the stored picture is to be decoded
  *   hr_views_begin   worker: draws them again (drawing is pure) and opens a picture for each
- *   hr_views_push    the rows of the region, top to bottom, until it returns false
+ *   hr_views_next    a region to decode, until it returns false
+ *   hr_views_push    its rows, top to bottom, until it returns false
  *   hr_views_end     ops on pixels, and what else is left */
 #ifndef HR_DECODERS_VIEWS_H
 #define HR_DECODERS_VIEWS_H
@@ -47,8 +48,15 @@ static inline struct hr_draw_key hr_views_key(const struct hr_draw_key *key, uin
 int hr_views_plan(const struct hr_views *views, const struct hr_draw_key *key, struct hr_sample_plan *plan,
                   struct hr_error *err) HR_MUST_CHECK;
 
-/* The box around what the views need, at the least shrink of any of them. False: nothing of the picture. */
-bool hr_views_box(const struct hr_views *views, const struct hr_sample_plan *plan, struct hr_image_box *box);
+/* Of the stored picture at 1/shrink, the least shrink of any view. */
+struct hr_views_boxes {
+    uint32_t shrink, count; /* count 0: nothing of the picture shows */
+    struct hr_image_region box[HR_CHAIN_MAX_VIEWS];
+};
+
+/* What a decoder that seeks is to decode: the box around what all views need, or a box for each view where that is
+ * less work. Pure, and the worker decides by the same. */
+void hr_views_boxes(const struct hr_views *views, const struct hr_sample_plan *plan, struct hr_views_boxes *boxes);
 
 struct hr_view_pictures; /* of one worker: a picture for each view */
 
@@ -58,13 +66,16 @@ void hr_view_pictures_destroy(struct hr_view_pictures *pictures); /* NULL is fin
 struct hr_views_need {
     bool scaled; /* in: the decoder can decode at 1/shrink */
     bool planes; /* in: it can give planes; out: it must */
+    bool seeks;  /* in: boxes can be decoded one by one */
     uint32_t shrink;
-    struct hr_image_region region; /* the rows and columns that are wanted; w == 0: none */
+    struct hr_image_region region; /* around all that is wanted; w == 0: nothing is */
 };
 
 /* dst: an array for each group. 0, HR_E_NOMEM or a sample's error. */
 int hr_views_begin(struct hr_view_pictures *pictures, const struct hr_sample_plan *plan, void *const dst[],
                    struct hr_views_need *need, struct hr_error *err) HR_MUST_CHECK;
+/* The next region to decode, for one view or for all. */
+bool hr_views_next(struct hr_view_pictures *pictures, struct hr_image_region *region);
 /* row: of the region, readable 64 bytes past the end. False when no view needs more. */
 bool hr_views_push(struct hr_view_pictures *pictures, const uint8_t *row);
 /* Where need->planes: rows of red, green and blue instead. */

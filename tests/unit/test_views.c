@@ -299,10 +299,15 @@ static void views_are_those_of_fields_of_their_own(void **state)
 
 static void one_read_of_parts_is_enough_for_all(void **state)
 {
-    static const struct group groups[] = {{small, "dtype: u8", 2}, {small, "layout: nchw", 1}};
+    static const struct group groups[] = {{"{random_resized_crop: {size: 32, scale: [0.1, 0.3]}}", "dtype: u8", 2}};
+    static const struct group apart[] = {{"{random_crop: 40}", "layout: nchw", 2},
+                                         {"{center_crop: 2000}, {random_crop: 30}", "layout: nchw", 2}};
 
     (void)state;
-    assert_in_range(compare("exif: apply", "exif: apply", groups, 2, REPACKED_JPEG, 60), 5, 55);
+    assert_in_range(compare("exif: apply", "exif: apply", groups, 1, REPACKED_JPEG, 60), 5, 59);
+    /* decoded one by one: far apart, or one beside what is outside of the picture */
+    assert_in_range(compare("exif: apply", "exif: apply", apart, 2, REPACKED_JPEG, 60), 20, 60);
+    compare("channels: gray", "channels: gray", apart, 2, REPACKED_JPEG, 5);
 }
 
 /* Rows come as planes where all views can take them so; a picture that shrinks a lot cannot. */
