@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "decoders/decoder.h"
 #include "decoders/image_chain.h"
+#include "decoders/kernels/resample.h"
 #include "decoders/output.h"
 
 struct options {
@@ -135,7 +136,8 @@ static int fill_group(struct hr_image_chain *chain, const struct hr_chain_spec *
     if (ret < 0)
         return ret;
     fill_output(chain, group, view->name, output.ragged);
-    bool takes_planes = group->target.planar && hr_op_chain_folds(&group->ops);
+    bool planar = group->target.planar && hr_op_chain_folds(&group->ops); /* else the decoder's rows go into a canvas */
+    bool takes_planes = group->target.channels == 3 && hr_resample_may_take_planes(planar);
     chain->views.may_take_planes = takes_planes && (chain->views.may_take_planes || chain->views.group_count == 0);
     chain->views.group_count++;
     chain->views.count += group->count;

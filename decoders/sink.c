@@ -277,6 +277,7 @@ static int begin_resample(struct hr_image_sink *s, struct rect inner, bool box_i
         .out_x = windowed ? (uint32_t)g->window.x : 0,
         .out_y = windowed ? (uint32_t)g->window.y : 0,
         .channels = t->channels, .filter = (enum hr_filter)s->plan.filter,
+        .planes = t->planes_in && box_inside,
     };
 
     if (s->transposed) {
@@ -294,7 +295,6 @@ static int begin_resample(struct hr_image_sink *s, struct rect inner, bool box_i
         job.flip_v = g->flip_v;
         memcpy(job.scale, t->scale, sizeof(job.scale));
         memcpy(job.bias, t->bias, sizeof(job.bias));
-        job.planes = t->planes_in && box_inside;
         job.dst = element(t, inner.x, inner.y, 0);
         job.dst_row_stride = t->row_stride;
         job.dst_plane_stride = t->plane_stride;

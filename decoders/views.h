@@ -32,7 +32,7 @@ struct hr_views {
     struct hr_view_group *groups; /* as many as the chain has outputs */
     int group_count;
     uint32_t count;
-    bool may_take_planes; /* every group writes planes straight from the decoder's rows */
+    bool may_take_planes; /* every group can take them from the decoder */
 };
 
 /* key: of the first view. */

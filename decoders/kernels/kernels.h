@@ -76,6 +76,9 @@ struct hr_store {
 /* dst = row as floats, fma(pixel, scale[c], bias[c]) rounded once to nearest even, or as bytes. */
 typedef void hr_store_fn(const struct hr_store *store, const uint8_t *row, void *dst, size_t pixels);
 
+/* Three rows of bytes to one of pixels: exactly 3 * pixels bytes. */
+typedef void hr_interleave_fn(const uint8_t *const rows[3], uint8_t *dst, size_t pixels);
+
 enum hr_store_type { HR_STORE_U8, HR_STORE_F16, HR_STORE_BF16, HR_STORE_F32, HR_STORE_COUNT };
 
 /* Makes the table of a type, from scale and bias. */
@@ -85,6 +88,7 @@ struct hr_kernels {
     const struct hr_axis_wide *axis; /* NULL: none */
     hr_hresize_fn *hresize[HR_HLAYOUT_COUNT]; /* NULL: this level does not use the layout */
     hr_hresize_planes_fn *hresize_planes[HR_HLAYOUT_COUNT]; /* NULL: one after the other */
+    hr_interleave_fn *interleave; /* NULL: planes make no interleaved output */
     hr_vnarrow_fn *vnarrow;
     hr_vwide_fn *vwide;
     hr_store_fn *packed[HR_STORE_COUNT]; /* HWC, 1 or 3 channels */

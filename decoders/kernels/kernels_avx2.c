@@ -319,6 +319,49 @@ static void vwide(const int16_t *const *rows, const int16_t *coeff, uint32_t tap
     }
 }
 
+/* For each third of 16 pixels of three bytes, which byte of each channel goes where. */
+static const int8_t interleave_pick[3][3][16] = {
+    {{0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5},
+     {-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1},
+     {-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1}},
+    {{-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1},
+     {5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10},
+     {-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1}},
+    {{-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1},
+     {-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1},
+     {10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15}},
+};
+
+/* 32 pixels; 16 in each lane at first. */
+ALWAYS_INLINE void interleave_32(const uint8_t *const rows[3], size_t x, uint8_t *dst)
+{
+    __m256i third[3];
+
+    for (int k = 0; k < 3; k++) {
+        __m256i part[3];
+        for (int c = 0; c < 3; c++)
+            part[c] = _mm256_shuffle_epi8(load256(rows[c] + x),
+                                          _mm256_broadcastsi128_si256(load128(interleave_pick[k][c])));
+        third[k] = _mm256_or_si256(part[0], _mm256_or_si256(part[1], part[2]));
+    }
+    _mm256_storeu_si256((void *)dst, _mm256_permute2x128_si256(third[0], third[1], 0x20));
+    _mm256_storeu_si256((void *)(dst + 32), _mm256_permute2x128_si256(third[2], third[0], 0x30));
+    _mm256_storeu_si256((void *)(dst + 64), _mm256_permute2x128_si256(third[1], third[2], 0x31));
+}
+
+static void interleave(const uint8_t *const rows[3], uint8_t *dst, size_t pixels)
+{
+    uint8_t last[96];
+    size_t x = 0;
+
+    for (; x + 32 <= pixels; x += 32)
+        interleave_32(rows, x, dst + 3 * x);
+    if (x == pixels)
+        return;
+    interleave_32(rows, x, last);
+    memcpy(dst + 3 * x, last, 3 * (pixels - x));
+}
+
 /* ---- conversion and store ---- */
 
 ALWAYS_INLINE __m128i to_bf16(__m256 f)
@@ -473,6 +516,7 @@ extern const struct hr_axis_wide hr_axis_wide_avx2; /* axis_wide.c */
 void hr_kernels_fill_avx2(struct hr_kernels *kernels)
 {
     kernels->axis = &hr_axis_wide_avx2;
+    kernels->interleave = interleave;
     kernels->hresize[HR_HLAYOUT_PAIR16] = hresize_pair16;
     kernels->hresize[HR_HLAYOUT_LANE16] = hresize_lane16;
     kernels->hresize_planes[HR_HLAYOUT_PAIR16] = hresize_pair16_planes;

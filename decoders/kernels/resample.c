@@ -17,6 +17,7 @@ struct hr_resample {
     struct hr_resample_job job;
     /* A row is one of interleaved pixels, or three of one channel, through the same kernels. */
     uint32_t planes, plane_channels; /* 1 of job.channels; 3 of 1 */
+    bool join;                       /* planes, whose output is interleaved */
     size_t pitch;                    /* elements from one plane to the next in rows of the ring and the line */
     struct hr_store store[3];        /* of each plane */
     hr_store_fn *convert; /* NULL: bytes go straight to dst */
@@ -29,7 +30,7 @@ struct hr_resample {
     uint32_t planned_channels;
     bool planned_flip;
 
-    struct hr_block ring, line, padded, pointers;
+    struct hr_block ring, line, joined, padded, pointers;
     /* What the kernels' table of conversions was made for. */
     uint32_t table[3 * 256];
     struct table_key {
@@ -65,6 +66,7 @@ void hr_resample_destroy(struct hr_resample *resample)
     hr_block_finish(&resample->horizontal.table);
     hr_block_finish(&resample->ring);
     hr_block_finish(&resample->line);
+    hr_block_finish(&resample->joined);
     hr_block_finish(&resample->padded);
     hr_block_finish(&resample->pointers);
     hr_free(resample);
@@ -118,6 +120,8 @@ int hr_resample_reserve(struct hr_resample *resample, uint32_t max_in_w, uint32_
     if (!rc)
         rc = make_rows(resample, 3 * hr_align_up(max_out_w, PLANE_STEP),
                        hr_axis_max_taps(max_in_h, max_out_h, HR_FILTER_LANCZOS3));
+    if (!rc)
+        rc = hr_block_grow(&resample->joined, 3 * (size_t)max_out_w + ROW_SLACK);
     return rc;
 }
 
@@ -181,7 +185,9 @@ static int choose_store(struct hr_resample *resample)
     default: return HR_E_UNSUPPORTED;
     }
     resample->dtype_bytes = hr_dtype_bytes(job->dtype);
-    for (uint32_t p = 0; p < resample->planes; p++)
+    if (resample->join)
+        fill_store(resample, &resample->store[0], job->channels, 0);
+    for (uint32_t p = 0; p < resample->planes && !resample->join; p++)
         fill_store(resample, &resample->store[p], resample->plane_channels, p);
     resample->convert = planar ? resample->kernels->planar[type] : resample->kernels->packed[type];
     if (resample->kernels->fill_table && type != HR_STORE_U8)
@@ -210,17 +216,30 @@ static int plan_horizontal(struct hr_resample *resample, uint32_t channels)
     return 0;
 }
 
+static bool may_take_planes(const struct hr_kernels *kernels, bool planar)
+{
+    return !kernels->fill_table && (planar || kernels->interleave);
+}
+
+bool hr_resample_may_take_planes(bool planar)
+{
+    return may_take_planes(hr_kernels_get(), planar);
+}
+
 static int plan_columns(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
     struct hr_axis_key key = {job->in_w, job->full_out_w, job->out_x, job->out_w, job->filter, 0};
-    bool planes = job->planes && job->planar && job->channels == 3 && !resample->kernels->fill_table;
+    bool planes = job->planes && job->channels == 3 && may_take_planes(resample->kernels, job->planar);
 
     int rc = hr_axis_compute(&resample->columns, &key, resample->kernels->axis);
     if (rc == 0)
         rc = plan_horizontal(resample, planes ? 1 : job->channels);
     if (rc == 0 && planes && !resample->horizontal.lanes)
         rc = plan_horizontal(resample, job->channels);
+    resample->join = resample->planes == 3 && !job->planar;
+    if (rc == 0 && resample->join)
+        rc = hr_block_grow(&resample->joined, 3 * (size_t)job->out_w + ROW_SLACK);
     if (rc)
         return rc;
     return hr_block_grow(&resample->padded,
@@ -350,20 +369,44 @@ static void convert_plane(const struct hr_resample *resample, uint32_t p, const 
     resample->convert(&resample->store[p], line, dst + p * job->dst_plane_stride * resample->dtype_bytes, job->out_w);
 }
 
+static void convert_joined(const struct hr_resample *resample, const uint8_t *const lines[3], uint8_t *dst)
+{
+    const struct hr_resample_job *job = &resample->job;
+    bool bytes = job->dtype == HR_DTYPE_U8;
+    uint8_t *pixels = bytes ? dst : resample->joined.ptr;
+
+    resample->kernels->interleave(lines, pixels, job->out_w);
+    if (!bytes)
+        resample->convert(&resample->store[0], pixels, dst, job->out_w);
+}
+
+/* A row of bytes, or as many as there are planes, to output. */
+static void convert(const struct hr_resample *resample, const uint8_t *const lines[], uint8_t *dst)
+{
+    if (resample->join) {
+        convert_joined(resample, lines, dst);
+        return;
+    }
+    for (uint32_t p = 0; p < resample->planes; p++)
+        convert_plane(resample, p, lines[p], dst);
+}
+
 static void emit(struct hr_resample *resample)
 {
     const struct hr_resample_job *job = &resample->job;
     uint32_t i = resample->next_out++;
-    uint8_t *dst = dst_row(resample, i);
+    uint8_t *dst = dst_row(resample, i), *line = resample->line.ptr;
 
     prefetch_dst(resample);
-    if (job->dtype == HR_DTYPE_U8 && (!job->planar || job->channels == 1)) {
+    if (job->dtype == HR_DTYPE_U8 && resample->planes == 1 && (!job->planar || job->channels == 1)) {
         combine(resample, i, dst);
         return;
     }
-    combine(resample, i, resample->line.ptr);
+    const uint8_t *lines[3];
     for (uint32_t p = 0; p < resample->planes; p++)
-        convert_plane(resample, p, (const uint8_t *)resample->line.ptr + p * resample->pitch, dst);
+        lines[p] = line + p * resample->pitch;
+    combine(resample, i, line);
+    convert(resample, lines, dst);
 }
 
 static void resize_row(struct hr_resample *resample, const uint8_t *row, int16_t *dst)
@@ -393,10 +436,11 @@ static void resize_rows(struct hr_resample *resample, const uint8_t *const rows[
 
 static void pass_through(struct hr_resample *resample, const uint8_t *const rows[])
 {
-    uint8_t *dst = dst_row(resample, resample->next_out++);
+    const uint8_t *from[3];
 
     for (uint32_t p = 0; p < resample->planes; p++)
-        convert_plane(resample, p, rows[p] + (size_t)resample->job.out_x * resample->plane_channels, dst);
+        from[p] = rows[p] + (size_t)resample->job.out_x * resample->plane_channels;
+    convert(resample, from, dst_row(resample, resample->next_out++));
 }
 
 static void push(struct hr_resample *resample, const uint8_t *const rows[])

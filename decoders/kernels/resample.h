@@ -62,8 +62,10 @@ void hr_resample_cols_needed(const struct hr_resample *resample, uint32_t *first
 /* Pushes the next row, in_w * channels bytes, readable 64 bytes past its last needed column. Rows
  * after the last needed one are ignored. */
 void hr_resample_push(struct hr_resample *resample, const uint8_t *row);
+/* Whether jobs of three channels can take planes on this CPU, if nothing else is against it. */
+bool hr_resample_may_take_planes(bool planar);
 /* After begin: whether rows are to be pushed as planes, red, green and blue, and only so. That is what job.planes
- * asks for, where it is faster: planar output of three channels by wide kernels. */
+ * asks for, where it is faster: three channels by wide kernels. */
 bool hr_resample_takes_planes(const struct hr_resample *resample);
 /* Rows as for push, each addressed from column 0. */
 void hr_resample_push_planes(struct hr_resample *resample, const uint8_t *const rows[3]);

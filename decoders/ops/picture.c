@@ -79,6 +79,7 @@ int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
     p->ops = ops;
     p->plan = *plan;
     p->target = *target;
+    p->target.planes_in = false; /* only the decoder gives planes */
     adapt(p, &p->plan);
     if (hr_op_chain_folds(ops))
         return hr_image_sink_begin(p->sink, &p->plan, target, picture_w, picture_h, shrink, region, err);
@@ -89,6 +90,7 @@ int hr_picture_begin(struct hr_picture *p, const struct hr_op_chain *ops,
                        target->channels) < 0)
         return no_memory(p, err);
     struct hr_image_target bytes = bytes_target(p, p->canvas.pixels);
+    bytes.planes_in = target->planes_in;
     p->target.planes_in = false; /* what the last pass gets are rows of the canvas */
     return hr_image_sink_begin(p->sink, &p->plan, &bytes, picture_w, picture_h, shrink, region, err);
 }
