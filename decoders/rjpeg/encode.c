@@ -1,9 +1,9 @@
-/* From JPEG to packed bytes: the coefficients are read from the scan once and written as tiles, and then the
- * proof is made on the result: restoring it gives the file, byte for byte. That proves the pixels too.
- * The same bytes hold the same coefficients, for Huffman codes are read in one way only, and the quantizers
- * and the geometry, which the bytes before the scan state, are those that libjpeg read from them. Pixels are
- * a function of these, and that the decoder's function is libjpeg's is what its tests show. What makes libjpeg
- * guess, a scan that is damaged or too short, is refused here. */
+/* From JPEG to packed bytes: the coefficients are read from the scan once (of files of several scans, by libjpeg from
+ * all of them) and written as tiles, and then the proof is made on the result: restoring it gives the file, byte for
+ * byte. That proves the pixels too. The same bytes hold the same coefficients, for Huffman codes are read in one way
+ * only, and the quantizers and the geometry, which the bytes before the scan state, are those that libjpeg read from
+ * them. Pixels are a function of these, and that the decoder's function is libjpeg's is what its tests show. What makes
+ * libjpeg guess, a scan that is damaged, too short or missing, is refused here. */
 #include <stdlib.h>
 #include <string.h>
 
