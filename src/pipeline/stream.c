@@ -97,22 +97,18 @@ static void leave(struct hr_stream *s, struct hr_batch *batch)
     s->published++;
 }
 
-static void complete(struct hr_batch *batch)
-{
-    hr_blend_complete(batch);
-    hr_batch_complete(batch);
-}
-
 void hr_stream_batch_done(struct hr_batch *batch)
 {
     struct hr_stream *s = batch->stream;
-    uint64_t t0 = hr_clock_ns();
-    bool idle;
+    bool cancelled = atomic_load_explicit(&batch->cancelled, memory_order_relaxed), idle;
 
-    if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed))
+    if (!cancelled)
+        hr_blend_complete(batch); /* work on samples, not hand-off */
+    uint64_t t0 = hr_clock_ns();
+    if (cancelled)
         hr_batch_discard(batch);
     else
-        complete(batch);
+        hr_batch_complete(batch);
     pthread_mutex_lock(&s->lock);
     batch->done = true;
     while (s->published < s->begun) {

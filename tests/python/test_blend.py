@@ -295,6 +295,31 @@ def test_clips_are_mixed_frame_by_frame():
                 assert np.array_equal(c, mixed(a, b, draw, "u8", False)), (layout, i)
 
 
+def test_views_of_a_picture_are_mixed_alike():
+    """One box for all views; arrays of other sizes are for mixup alone."""
+    views = {"image": {"ops": [{"random_resized_crop": SIZE}], "views": 2, "output": {"layout": "nchw"}}, "label": None}
+    keys = feed.conf(feed.synth("images", 16, "--width", 64, "--height", 56), seed=SEED, batch=8, fields=views)
+    blend = {"images": "image", "labels": "label", "num_classes": CLASSES, "cutmix": 1}
+    with headrace.Loader(keys) as loader:
+        plain = next(iter(loader))["image"].copy()
+    with headrace.Loader({**keys, "blend": blend}) as loader:
+        got = next(iter(loader))["image"].copy()
+    assert plain.shape == (8, 2, 3, SIZE, SIZE)
+    for i in range(8):
+        draw = decide(blend, 0, i // 2 * 2)
+        for view in range(2):
+            assert np.array_equal(got[i, view], mixed(plain[i, view], plain[i ^ 1, view], draw, "u8", True))
+    views["image"] = {"views": {"big": {"ops": [{"random_resized_crop": 32}]},
+                                "small": {"count": 2, "ops": [{"random_resized_crop": 16}]}}}
+    with pytest.raises(headrace.ConfigError) as e:
+        headrace.Loader({**keys, "fields": views, "blend": blend})
+    assert "one size" in str(e.value)
+    del blend["cutmix"]
+    with headrace.Loader({**keys, "fields": views, "blend": {**blend, "mixup": 0.5}}) as loader:
+        batch = next(iter(loader))
+        assert batch["image.big"].shape[-3:] == (32, 32, 3) and batch["image.small"].shape == (8, 2, 16, 16, 3)
+
+
 # ---- what cannot be ----
 
 
