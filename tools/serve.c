@@ -35,6 +35,7 @@ struct work {
     char *conf;
     size_t conf_bytes;
     int listen_fd;
+    struct hr_socket_place place; /* of listen_fd */
     struct hr_job_pins *pins; /* shared by all engines; NULL = there is one only */
 };
 
@@ -164,7 +165,7 @@ static struct hr_server_options server_options(const struct work *work, const st
 
     return (struct hr_server_options){
         .plan = job->plan,
-        .socket_path = duty ? NULL : o->socket, /* the supervisor removes it */
+        .place = duty ? (struct hr_socket_place){0} : work->place, /* the supervisor removes it */
         .listen_fd = work->listen_fd,
         .private_fd = (int)o->fd,
         .incarnation = duty ? duty->incarnation : 0,
@@ -212,7 +213,7 @@ static int run_server(const struct work *work, const struct hr_duty *duty, struc
 /* All that an engine does, from its birth to its exit code. duty NULL = there is no supervisor. */
 static int serve(const struct hr_duty *duty, void *arg)
 {
-    const struct work *work = arg;
+    struct work *work = arg;
     const struct options *o = work->options;
     struct hr_error err;
     struct hr_job job;
@@ -223,8 +224,8 @@ static int serve(const struct hr_duty *duty, void *arg)
         hr_flight_catch_crashes(duty->flight);
     if (hr_job_open_text(&job, o->cli.args[0], work->conf, work->conf_bytes, work->pins, &err) < 0) {
         tell((int)o->fd, &err);
-        if (!duty && work->listen_fd)
-            unlink(o->socket);
+        if (!duty)
+            hr_listen_remove(&work->place);
         return hr_job_failed(&err);
     }
     int code = run_server(work, duty, &job);
@@ -237,7 +238,7 @@ static int supervise(struct work *work)
     const struct options *o = work->options;
     struct hr_supervisor_options options = {
         .listen_fd = work->listen_fd ? work->listen_fd : -1,
-        .socket_path = o->socket,
+        .place = work->place,
         .private_fd = (int)o->fd,
         .grace_s = o->grace,
         .decode_limit_s = o->decode_limit,
@@ -265,7 +266,7 @@ static int prepare(struct work *work, struct hr_error *err)
     work->conf = text;
     if (!o->socket)
         return 0;
-    ret = hr_listen_unix(o->socket, 0600, err);
+    ret = hr_listen_unix(o->socket, 0600, &work->place, err);
     if (ret > 0)
         work->listen_fd = ret;
     return ret < 0 ? ret : 0;

@@ -76,9 +76,21 @@ static int remove_stale(const char *path, const struct sockaddr_un *addr, struct
     return 0;
 }
 
-int hr_listen_unix(const char *path, unsigned mode, struct hr_error *err)
+void hr_listen_remove(struct hr_socket_place *place)
+{
+    struct stat st;
+
+    if (place->path && lstat(place->path, &st) == 0 && st.st_dev == place->dev &&
+        st.st_ino == place->ino)
+        unlink(place->path);
+    *place = (struct hr_socket_place){0};
+}
+
+int hr_listen_unix(const char *path, unsigned mode, struct hr_socket_place *place,
+                   struct hr_error *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct stat st;
     int ret, fd;
 
     if (strlen(path) >= sizeof(addr.sun_path)) {
@@ -98,10 +110,20 @@ int hr_listen_unix(const char *path, unsigned mode, struct hr_error *err)
     ret = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
     int why = errno;
     umask(old);
-    if (ret < 0 || listen(fd, BACKLOG) < 0) {
-        hr_fail_errno(err, ret < 0 ? why : errno, "cannot listen at '%s'", path);
+    if (ret == 0 && (listen(fd, BACKLOG) < 0 || lstat(path, &st) < 0)) {
+        why = errno;
+        unlink(path);
+        ret = -1;
+    }
+    if (ret < 0) {
+        hr_fail_errno(err, why, "cannot listen at '%s'", path);
+        if (why == ENOENT)
+            hr_error_hint(err, "make its folder first");
+        else if (why == EACCES || why == EROFS)
+            hr_error_hint(err, "choose a folder that this user may write to, such as $XDG_RUNTIME_DIR");
         hr_fd_close(&fd);
         return err ? err->code : HR_E_IO;
     }
+    *place = (struct hr_socket_place){path, st.st_dev, st.st_ino};
     return fd;
 }

@@ -149,8 +149,7 @@ static void stop_listening(struct hr_server *s)
         return;
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, s->listen_fd, NULL);
     hr_fd_close(&s->listen_fd);
-    if (s->options.socket_path)
-        unlink(s->options.socket_path);
+    hr_listen_remove(&s->options.place);
 }
 
 static void start_drain(struct hr_server *s)
@@ -328,8 +327,9 @@ static int open_sockets(struct hr_server *s, struct hr_error *err)
     if (ret == 0 && s->leash_fd >= 0)
         ret = watch(s, s->leash_fd, EVENT_LEASH, 0, err);
     if (ret == 0 && s->listen_fd < 0 && s->options.socket_path)
-        ret = s->listen_fd = hr_listen_unix(
-            s->options.socket_path, s->options.socket_mode ? s->options.socket_mode : 0600, err);
+        ret = s->listen_fd =
+            hr_listen_unix(s->options.socket_path,
+                           s->options.socket_mode ? s->options.socket_mode : 0600, &s->options.place, err);
     if (ret >= 0 && s->listen_fd >= 0)
         ret = watch(s, s->listen_fd, EVENT_LISTEN, 0, err);
     if (ret >= 0 && s->options.private_fd >= 0)

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "pipeline/engine.h"
+#include "serve/listen.h"
 
 struct hr_server;
 
@@ -14,6 +15,7 @@ struct hr_server_options {
     const char *socket_path; /* listen here; NULL = none */
     unsigned socket_mode;    /* permissions, 0 = 0600 */
     int listen_fd;           /* instead: a socket that listens already (taken over); 0 = none */
+    struct hr_socket_place place; /* of that one, to be removed in the end */
     int private_fd;          /* one connected trainer (taken over); the server ends with it; -1 = none */
     uint32_t incarnation;    /* of the engine behind private_fd: 0 = the first */
     int leash_fd;            /* orders of a supervisor, a letter each: d = drain, s = stop; its end is

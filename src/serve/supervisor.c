@@ -248,7 +248,7 @@ static void stop_listening(struct supervisor *s)
     if (s->options.listen_fd < 0)
         return;
     hr_fd_close(&s->options.listen_fd);
-    unlink(s->options.socket_path);
+    hr_listen_remove(&s->options.place);
 }
 
 static void take_signal(struct supervisor *s, int number)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "pipeline/flight.h"
+#include "serve/listen.h"
 
 /* What an engine process is given. Its descriptors are its own. */
 struct hr_duty {
@@ -16,7 +17,7 @@ struct hr_duty {
 
 struct hr_supervisor_options {
     int listen_fd;           /* taken over; -1 = none */
-    const char *socket_path; /* its path, removed when no more trainers are taken; NULL = none */
+    struct hr_socket_place place; /* its path, removed when no more trainers are taken */
     int private_fd;          /* one connected trainer (taken over); all ends with it; -1 = none */
     double grace_s;          /* how long a drain may take */
     double decode_limit_s;   /* a record in hand for longer is bad; 0 = no limit */

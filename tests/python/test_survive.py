@@ -352,6 +352,19 @@ def test_the_supervisor_is_small():
             assert private < 2048
 
 
+def test_a_sidecar_leaves_the_socket_of_its_successor():
+    """Somebody removed its path, and another one took it."""
+    keys = feed.small()
+    with feed.Sidecar(keys) as old:
+        os.unlink(old.path)
+        with feed.Sidecar(keys, path=old.path) as new:
+            old.kill(signal.SIGTERM)
+            with headrace.Loader(new.address, timeout=5) as loader:
+                assert len(feed.take(loader, 3)) == 3
+            new.kill(signal.SIGTERM)
+            assert not os.path.exists(new.path)
+
+
 # ---- budgets, disks, storage ----
 
 
