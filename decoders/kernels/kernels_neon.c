@@ -277,12 +277,15 @@ ALWAYS_INLINE void put_plane(uint8_t *dst, const struct numbers *n, enum hr_stor
 /* 16 pixels of three numbers. */
 ALWAYS_INLINE void put_pixels(uint8_t *dst, const struct numbers c[3], enum hr_store_type type)
 {
-    for (int i = 0; i < 4 && type == HR_STORE_F32; i++)
-        vst3q_u32((uint32_t *)(void *)(dst + 48 * i), (uint32x4x3_t){{c[0].v[i], c[1].v[i], c[2].v[i]}});
-    for (int i = 0; i < 2 && type != HR_STORE_F32; i++)
-        vst3q_u16((uint16_t *)(void *)(dst + 48 * i),
-                  (uint16x8x3_t){{vreinterpretq_u16_u32(c[0].v[i]), vreinterpretq_u16_u32(c[1].v[i]),
-                                  vreinterpretq_u16_u32(c[2].v[i])}});
+    for (int i = 0; i < 4 && type == HR_STORE_F32; i++) {
+        uint32x4x3_t four = {{c[0].v[i], c[1].v[i], c[2].v[i]}};
+        vst3q_u32((uint32_t *)(void *)(dst + 48 * i), four);
+    }
+    for (int i = 0; i < 2 && type != HR_STORE_F32; i++) {
+        uint16x8x3_t eight = {{vreinterpretq_u16_u32(c[0].v[i]), vreinterpretq_u16_u32(c[1].v[i]),
+                               vreinterpretq_u16_u32(c[2].v[i])}};
+        vst3q_u16((uint16_t *)(void *)(dst + 48 * i), eight);
+    }
 }
 
 ALWAYS_INLINE void three_channels(const struct hr_store *store, const uint8_t *row, struct numbers c[3],

@@ -21,7 +21,8 @@ void rj_across_neon(const uint8_t *in, uint32_t count, uint8_t *out)
         uint8x8_t b = vshrn_n_u16(vaddq_u16(weigh(vget_high_u8(s), vget_high_u8(left)), vdupq_n_u16(1)), 2);
         uint8x8_t c = vrshrn_n_u16(weigh(vget_low_u8(s), vget_low_u8(right)), 2);
         uint8x8_t d = vrshrn_n_u16(weigh(vget_high_u8(s), vget_high_u8(right)), 2);
-        vst2q_u8(out, (uint8x16x2_t){{vcombine_u8(a, b), vcombine_u8(c, d)}});
+        uint8x16x2_t even_odd = {{vcombine_u8(a, b), vcombine_u8(c, d)}};
+        vst2q_u8(out, even_odd);
     }
 }
 

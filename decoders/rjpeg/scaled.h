@@ -19,37 +19,20 @@ enum { RJ_SCALED_SCRATCH_BYTES = 16 << 10 };
 
 struct rj_blocks {
     _Alignas(64) int16_t coef[64][RJ_TILE_BLOCKS]; /* dequantized */
-    uint64_t wanted[2]; /* scan positions that the transform looks at: of even blocks, of odd ones */
 };
 
-/* Which coefficients matter: at 1/2 all but row 4 and column 4, at 1/4 rows and columns 0, 1, 3, 5, 7
- * (of row 0 and column 0 too). */
-static inline void rj_blocks_begin(struct rj_blocks *b, uint32_t size)
-{
-    unsigned used = size == 4 ? 0xef : 0xab;
-
-    b->wanted[0] = b->wanted[1] = 0;
-    for (unsigned i = 1; i < 64; i++) {
-        unsigned n = rj_natural_order[i];
-        if (!(used >> (n >> 3) & 1 && used >> (n & 7) & 1))
-            continue;
-        b->wanted[0] |= 1ull << i;
-        b->wanted[1] |= 1ull << (63 - i);
-    }
-}
-
-/* Values of a tile at their places. mask, first and dc are those of a parsed tile; values are all of
- * it up to block end, exceptions put in. */
+/* Values of a tile at their places; those that the transform does not look at (at 1/2 row and column 4, at 1/4
+ * more) cost less than leaving them out. mask, first and dc are those of a parsed tile; values are all of it
+ * up to block end, exceptions put in. */
 static inline void rj_blocks_place(struct rj_blocks *b, const uint16_t quantizer[64], const uint64_t *mask,
                                    const uint16_t *first, const int16_t *values, uint32_t from, uint32_t end)
 {
     memset(b->coef + 1, 0, sizeof(b->coef) - sizeof(b->coef[0]));
     for (uint32_t i = from; i < end; i++) {
         const int16_t *v = values + first[i];
-        for (uint64_t m = mask[i] & b->wanted[i & 1]; m; m &= m - 1) {
-            uint64_t below = (m & -m) - 1;
+        for (uint64_t m = mask[i]; m; m &= m - 1) {
             unsigned j = (unsigned)__builtin_ctzll(m), n = rj_natural_order[i & 1 ? 63 - j : j];
-            b->coef[n][i] = (int16_t)((int)quantizer[n] * v[__builtin_popcountll(mask[i] & below)]);
+            b->coef[n][i] = (int16_t)((int)quantizer[n] * *v++);
         }
     }
 }

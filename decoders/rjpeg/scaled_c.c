@@ -32,7 +32,6 @@ bool rj_run_scaled_c(const struct rj_job *jobs, uint32_t count, const uint16_t q
 {
     struct scratch *s = scratch;
 
-    rj_blocks_begin(&s->blocks, size);
     for (uint32_t i = 0; i < count; i++)
         if (!run_tile(&jobs[i], quantizer, size, stride, s))
             return false;

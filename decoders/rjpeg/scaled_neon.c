@@ -37,7 +37,6 @@ bool rj_run_scaled_neon(const struct rj_job *jobs, uint32_t count, const uint16_
     struct scratch *s = scratch;
 
     pthread_once(&once, make_field_tables);
-    rj_blocks_begin(&s->blocks, size);
     for (uint32_t i = 0; i < count; i++)
         if (!run_tile(&jobs[i], quantizer, size, stride, s))
             return false;

@@ -55,7 +55,6 @@ bool RJ_RUN_SCALED(const struct rj_job *jobs, uint32_t count, const uint16_t qua
     struct scratch *s = scratch;
 
     pthread_once(&once, make_field_tables);
-    rj_blocks_begin(&s->blocks, size);
     for (uint32_t i = 0; i < count; i++)
         if (!run_tile(&jobs[i], quantizer, size, stride, s))
             return false;
