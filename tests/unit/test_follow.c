@@ -10,7 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "args.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -329,6 +328,11 @@ static void damaged_masks_are_refused_or_rows(void **state)
 
 /* ---- options ---- */
 
+static struct hr_arg word(const char *name, const char *text)
+{
+    return (struct hr_arg){.name = name, .kind = HR_ARG_STR, .text = text, .line = 7, .column = 9};
+}
+
 static int read_with(struct hr_arg *options, int count, struct hr_arg *output, int output_count,
                      enum hr_follow_kind kind, enum hr_dtype dtype, struct hr_follow *f, struct hr_error *err)
 {
@@ -342,8 +346,8 @@ static int read_with(struct hr_arg *options, int count, struct hr_arg *output, i
 
 static void options_have_defaults_and_are_described(void **state)
 {
-    struct hr_arg options[] = {arg_word("follow", "image"), arg_word("format", "xywh")};
-    struct hr_arg output[] = {arg_word("format", "cxcywh"), arg_word("dtype", "f32")};
+    struct hr_arg options[] = {word("follow", "image"), word("format", "xywh")};
+    struct hr_arg output[] = {word("format", "cxcywh"), word("dtype", "f32")};
     struct hr_buf text = {0};
     struct hr_follow f;
     struct hr_error err;
@@ -363,7 +367,7 @@ static void options_have_defaults_and_are_described(void **state)
 static void options_that_make_no_sense_are_refused_with_a_place(void **state)
 {
     struct hr_arg normalized = {.name = "normalized", .kind = HR_ARG_BOOL, .boolean = true, .line = 7, .column = 9};
-    struct hr_arg format = arg_word("format", "xyzw"), dtype = arg_word("dtype", "u8"), whole = arg_word("dtype", "i32");
+    struct hr_arg format = word("format", "xyzw"), dtype = word("dtype", "u8"), whole = word("dtype", "i32");
     struct hr_arg items[4];
     struct hr_arg mirror = {.name = "mirror", .kind = HR_ARG_LIST, .items = items, .item_count = 4, .line = 7};
     static const int64_t lists[][4] = {{1, 2, 2, 3}, {1, 1, 2, 3}, {1, 2, 3, 0}};
