@@ -165,6 +165,7 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
         .workers = hr_engine_worker_count(engine),
         .read_bytes = y->read_bytes - x->read_bytes,
         .read_requests = y->read_requests - x->read_requests,
+        .window_bytes = y->window_bytes,
         .reader_cpu_ns = y->reader_cpu_ns - x->reader_cpu_ns,
         .plan_ns = y->plan_ns - x->plan_ns,
         .hand_off_ns = y->hand_off_ns - x->hand_off_ns,

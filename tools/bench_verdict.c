@@ -203,6 +203,7 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
     hr_json_double(b, "cpu_us_per_sample", per_sample_us(r, r->reader_cpu_ns));
     hr_json_double(b, "plan_us_per_sample", per_sample_us(r, r->plan_ns));
     hr_json_double(b, "requests_per_s", (double)r->read_requests / r->seconds);
+    hr_json_uint(b, "window_bytes", r->window_bytes);
     hr_json_double(b, "thread_busy", share(r->reader_cpu_ns, r->seconds));
     hr_json_close(b, '}');
     hr_json_open(b, "decode", '{');

@@ -14,6 +14,7 @@ struct hr_bench_result {
     int workers, cores; /* cores: that may be used; 0 = ask the system */
     char reader_reason[256];
     uint64_t read_bytes, read_requests;
+    uint64_t window_bytes; /* of bytes in flight, at the end */
     uint64_t reader_cpu_ns, plan_ns, hand_off_ns, fed_batches;
     uint64_t worker_busy_ns, worker_idle_ns, worker_cpu_ns, checksum_ns, decode_ns;
     uint64_t consumer_wait_ns, consumer_cpu_ns, process_cpu_ns;

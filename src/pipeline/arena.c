@@ -3,9 +3,10 @@
  * places of the order tell, planned as the reader thread will. */
 #include "pipeline/engine_parts.h"
 
-enum { TRIED = 256, TRY_FROM_BYTES = 1 << 20 };
+enum { TRIED = 256, TRY_FROM_BYTES = 1 << 20, WINDOW_RECORDS = 24 };
 
 static const uint64_t default_bytes = UINT64_C(64) << 20;
+static const uint64_t window_bytes = UINT64_C(4) << 20; /* small against an L3 cache, large against a read */
 static const uint64_t small_bytes = UINT64_C(8) << 20;
 
 static uint64_t field_bytes(const struct hr_plan *plan, const struct hr_place *place,
@@ -69,16 +70,20 @@ static uint64_t usual_bytes(const struct hr_plan *plan)
     return hr_min_u64(most, tried + tried / 2);
 }
 
-void hr_arena_sizes(const struct hr_engine *e, uint64_t *arena_bytes, uint64_t *room_bytes)
+struct hr_arena_sizes hr_arena_sizes(const struct hr_engine *e)
 {
     const struct hr_plan *plan = e->plan;
     /* Twice, since the ring cannot use its end. */
     uint64_t least = 2 * usual_bytes(plan) + (UINT64_C(1) << 20), wanted = e->options.read_ahead_bytes;
+    uint64_t mean = plan->sources.bytes / (plan->sources.record_count + 1);
+    struct hr_arena_sizes sizes;
 
-    if (!wanted) {
-        uint64_t mean = plan->sources.bytes / (plan->sources.record_count + 1);
+    if (!wanted)
         wanted = hr_min_u64(hr_max_u64(mean * 512, small_bytes), default_bytes);
-    }
-    *arena_bytes = hr_max_u64(wanted, least);
-    *room_bytes = 2 * plan->max_record_bytes + (UINT64_C(1) << 20);
+    sizes.arena_bytes = hr_max_u64(wanted, least);
+    /* Each worker has a record in hand, and there must be some for it while the reader thread is being woken. */
+    uint64_t workers = (uint64_t)e->worker_count * WINDOW_RECORDS * mean;
+    sizes.window_bytes = hr_max_u64(least, hr_max_u64(workers, window_bytes));
+    sizes.room_bytes = 2 * plan->max_record_bytes + (UINT64_C(1) << 20);
+    return sizes;
 }

@@ -43,12 +43,14 @@ static int open_files(struct hr_engine *e, struct hr_error *err)
 static int make_buffers(struct hr_engine *e, struct hr_error *err)
 {
     uint32_t fields = e->plan->field_count;
-    uint64_t arena_bytes, room_bytes;
+    struct hr_arena_sizes sizes = hr_arena_sizes(e);
 
-    hr_arena_sizes(e, &arena_bytes, &room_bytes);
-    if (hr_iobufs_init(&e->bufs, arena_bytes, room_bytes, BUF_ENTRIES) < 0)
+    if (hr_iobufs_init(&e->bufs, sizes.arena_bytes, sizes.room_bytes, BUF_ENTRIES) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory for %llu bytes of read-ahead",
-                       (unsigned long long)room_bytes);
+                       (unsigned long long)hr_max_u64(sizes.arena_bytes, sizes.room_bytes));
+    hr_window_init(&e->window, sizes.window_bytes, e->bufs.arena_bytes, hr_clock_ns());
+    e->bufs.window_bytes = e->window.bytes;
+    atomic_store_explicit(&e->window_bytes, e->window.bytes, memory_order_relaxed);
     e->reads = hr_alloc_zero(READ_COUNT, sizeof(*e->reads));
     e->group.wants = hr_alloc_zero((size_t)HR_ENGINE_GROUP * fields, sizeof(*e->group.wants));
     e->group.ranges = hr_alloc_zero((size_t)HR_ENGINE_GROUP * fields, sizeof(*e->group.ranges));
@@ -163,9 +165,9 @@ int hr_engine_create(const struct hr_plan *plan, const struct hr_engine_options 
     if (ret == 0)
         ret = open_files(e, err);
     if (ret == 0)
-        ret = make_buffers(e, err);
-    if (ret == 0)
         ret = make_workers(e, err);
+    if (ret == 0)
+        ret = make_buffers(e, err);
     if (ret == 0)
         ret = start_threads(e, err);
     if (ret < 0)
@@ -366,7 +368,7 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
         .read_errors = get(&e->read_errors),
         .read_requests = get(&e->read_requests),
         .read_bytes = get(&e->read_bytes),
-        .in_flight_peak_bytes = get(&e->in_flight_peak_bytes),
+        .window_bytes = get(&e->window_bytes),
     };
     for (int i = 0; i < e->worker_count; i++) {
         struct hr_worker *w = &e->workers[i];

@@ -76,7 +76,7 @@ struct hr_engine_stats {
     uint64_t worker_idle_ns;     /* wall time asleep */
     uint64_t checksum_ns, decode_ns; /* of busy (timed) */
     uint64_t checksum_bytes, decoded_bytes;
-    uint64_t in_flight_peak_bytes;
+    uint64_t window_bytes;       /* now used of the ring of bytes in flight */
     struct hr_bad_stats bad;
 };
 void hr_engine_stats(struct hr_engine *engine, struct hr_engine_stats *stats);

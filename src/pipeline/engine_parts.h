@@ -11,6 +11,7 @@
 #include "pipeline/flight.h"
 #include "pipeline/sample.h"
 #include "pipeline/stream.h"
+#include "pipeline/window.h"
 
 enum {
     HR_ENGINE_MAX_STREAMS = 256,
@@ -98,7 +99,10 @@ struct hr_engine {
     uint32_t file_count;
     bool direct;
     struct hr_iobufs bufs;
+    struct hr_window window; /* of bufs */
     struct hr_read *reads, *free_reads;
+    uint32_t reads_out; /* taken and not yet back */
+    bool nothing_there; /* the last look at the reader brought nothing */
     struct hr_read *backlog, **backlog_end; /* refused by the reader for now */
     struct hr_read *delayed;                /* storage errors waiting for their next try */
     struct hr_batch *planning[HR_ENGINE_MAX_STREAMS]; /* batches not planned to their end, by age */
@@ -110,7 +114,7 @@ struct hr_engine {
 
     /* statistics: written by the reader thread, read relaxed */
     _Atomic uint64_t batches, plan_ns, reader_cpu_ns, io_retries, read_errors;
-    _Atomic uint64_t read_requests, read_bytes, in_flight_peak_bytes;
+    _Atomic uint64_t read_requests, read_bytes, window_bytes;
     _Atomic uint64_t hand_off_ns; /* beginning, completing and publishing batches; any thread */
 };
 
@@ -126,8 +130,12 @@ void hr_reads_sample_bad(struct hr_engine *engine, struct hr_sample *sample,
                          const struct hr_error *why);
 void hr_reads_retry(struct hr_engine *engine, struct hr_sample *sample); /* another record for it */
 
-/* arena.c: the ring of bytes in flight, and the memory for the largest record where that is more */
-void hr_arena_sizes(const struct hr_engine *engine, uint64_t *arena_bytes, uint64_t *room_bytes);
+/* arena.c: the ring of bytes in flight, what of it is used at least, and the memory for the largest record where that
+ * is more */
+struct hr_arena_sizes {
+    uint64_t window_bytes, arena_bytes, room_bytes;
+};
+struct hr_arena_sizes hr_arena_sizes(const struct hr_engine *engine);
 
 /* parts.c, reader thread: values that are read in parts */
 uint64_t hr_parts_room(const struct hr_sample_want *want); /* of a buffer aligned to HR_CHAIN_PART_ALIGN */

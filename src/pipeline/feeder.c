@@ -196,15 +196,36 @@ static void take_returned(struct hr_engine *e)
 
 /* ---- the loop ---- */
 
-static uint64_t next_deadline(const struct hr_engine *e)
+static bool waits_for_room(const struct hr_engine *e)
+{
+    return e->group.count > 0 && !hr_iobufs_empty(&e->bufs);
+}
+
+/* While all room is taken. */
+static void mind_window(struct hr_engine *e)
+{
+    uint64_t now = hr_clock_ns();
+
+    if (e->reads_out > 0 && atomic_load_explicit(&e->sleepers, memory_order_relaxed) > 0)
+        hr_window_starved(&e->window, now);
+    else
+        hr_window_enough(&e->window, now);
+    e->bufs.window_bytes = e->window.bytes;
+    atomic_store_explicit(&e->window_bytes, e->window.bytes, memory_order_relaxed);
+}
+
+/* When to stop sleeping, whatever happens; 0: do not sleep. */
+static uint64_t next_deadline(struct hr_engine *e)
 {
     uint64_t deadline = UINT64_MAX;
 
+    if (waits_for_room(e)) {
+        if (!hr_iobufs_watch(&e->bufs, e->bufs.window_bytes / 2))
+            return 0;
+        mind_window(e);
+    }
     for (const struct hr_read *r = e->delayed; r; r = r->next)
         deadline = hr_min_u64(deadline, r->due_ns);
-    /* Room in the buffers comes back without a wake: workers only drop references. */
-    if (e->group.count)
-        deadline = hr_min_u64(deadline, hr_clock_ns() + HR_NS_PER_MS / 2);
     return deadline;
 }
 
@@ -217,7 +238,6 @@ static void publish_stats(struct hr_engine *e)
     e->reader->ops->stats(e->reader, &io);
     atomic_store_explicit(&e->read_requests, io.requests, memory_order_relaxed);
     atomic_store_explicit(&e->read_bytes, io.bytes, memory_order_relaxed);
-    atomic_store_explicit(&e->in_flight_peak_bytes, e->bufs.peak_bytes, memory_order_relaxed);
 }
 
 static void reap(struct hr_engine *e)
@@ -230,7 +250,10 @@ static void reap(struct hr_engine *e)
         hr_engine_wake_workers(e, e->pushed);
         e->pushed = 0;
     }
-    n = e->reader->ops->reap(e->reader, done, REAP_MAX, next_deadline(e));
+    /* What is there already says whether storage is waited for. The loop goes round once more before it sleeps: a look
+     * may have taken in a wake. */
+    n = e->reader->ops->reap(e->reader, done, REAP_MAX, e->nothing_there ? next_deadline(e) : 0);
+    e->nothing_there = !e->nothing_there && n == 0;
     publish_stats(e);
     for (int i = 0; i < n; i++)
         hr_reads_done(e, (struct hr_read *)done[i]);

@@ -57,6 +57,7 @@ struct hr_read *hr_reads_take(struct hr_engine *e)
 
     HR_ASSERT(r);
     e->free_reads = r->next;
+    e->reads_out++;
     memset(r, 0, sizeof(*r));
     return r;
 }
@@ -65,6 +66,7 @@ static void put_read(struct hr_engine *e, struct hr_read *r)
 {
     r->next = e->free_reads;
     e->free_reads = r;
+    e->reads_out--;
 }
 
 void hr_reads_submit(struct hr_engine *e, struct hr_read *r)

@@ -270,14 +270,17 @@ void hr_finisher_finish(struct hr_finisher *w)
     w->block = NULL;
 }
 
-void hr_sample_drop_buffers(struct hr_sample *s)
+bool hr_sample_drop_buffers(struct hr_sample *s)
 {
+    bool wanted = false;
+
     for (uint32_t i = 0; i < s->batch->plan->field_count; i++) {
         struct hr_sample_field *sf = &s->fields[i];
         if (sf->buf)
-            hr_iobuf_drop(sf->buf);
+            wanted |= hr_iobuf_drop(sf->buf);
         sf->buf = NULL;
     }
+    return wanted;
 }
 
 static HR_COLD void note_damage(const struct hr_sample_field *sf, uint32_t sum)
@@ -554,7 +557,6 @@ int hr_sample_finish(struct hr_finisher *w, struct hr_sample *s, struct hr_error
         else if (f->present_output >= 0)
             *hr_sample_fixed_dst(s, (uint32_t)f->present_output) = present;
     }
-    hr_sample_drop_buffers(s);
     if (ret < 0)
         return ret;
     ((uint64_t *)(batch->slot + batch->layout->records_off))[s->index] = s->record;

@@ -51,10 +51,11 @@ int hr_finisher_init(struct hr_finisher *finisher, const struct hr_plan *plan, s
     HR_MUST_CHECK;
 void hr_finisher_finish(struct hr_finisher *finisher);
 
-/* Checks, decodes and writes one sample. Drops the sample's buffers in every case. 0 or a
+/* Checks, decodes and writes one sample, whose buffers can be dropped then in every case. 0 or a
  * sample-scope error with shard, record and field. */
 int hr_sample_finish(struct hr_finisher *finisher, struct hr_sample *sample, struct hr_error *err)
     HR_MUST_CHECK;
-void hr_sample_drop_buffers(struct hr_sample *sample);
+/* True when the reader thread waits for the room and is to be woken. */
+bool hr_sample_drop_buffers(struct hr_sample *sample);
 
 #endif

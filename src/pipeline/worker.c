@@ -146,6 +146,12 @@ static void blend(struct hr_worker *w, struct hr_sample *s)
         f->times.decode_ns += hr_clock_ns() - t0;
 }
 
+static void give_back_room(struct hr_engine *e, struct hr_sample *s)
+{
+    if (hr_sample_drop_buffers(s))
+        hr_engine_wake(e);
+}
+
 static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
 {
     struct hr_engine *e = w->engine;
@@ -153,11 +159,12 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index,
     struct hr_error err;
 
     if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed)) {
-        hr_sample_drop_buffers(s);
+        give_back_room(e, s);
         hr_engine_sample_done(batch, 1);
         return;
     }
     int ret = finish_any(w, s, now_ns, &err);
+    give_back_room(e, s);
     if (ret == 0) {
         if (HR_UNLIKELY(s->rereads > 0)) {
             atomic_fetch_add_explicit(&e->read_errors, 1, memory_order_relaxed);
