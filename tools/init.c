@@ -322,6 +322,19 @@ static void add_fields(struct hr_buf *out, const struct hr_dataset *dataset)
     }
 }
 
+/* Where there are pictures of classes. */
+static void add_blend(struct hr_buf *out, const struct hr_dataset *dataset)
+{
+    const struct hr_schema *schema = hr_dataset_schema(dataset);
+    const char *picture = find_picture(dataset);
+
+    if (schema->class_field < 0 || schema->class_count == 0 || !picture)
+        return;
+    hr_buf_addf(out, "\n# Pictures of a batch mixed with one another; labels become rows of class weights.\n"
+                     "#blend: {images: %s, labels: %s, mixup: 0.2, cutmix: 1} # numbers: alpha; mode: pair | batch | "
+                     "elem | roll\n", picture, schema->fields[schema->class_field].name);
+}
+
 /* What is printed must parse; a name that breaks it is found here and not by the user. */
 static int check(const struct hr_buf *out, struct hr_error *err)
 {
@@ -355,6 +368,7 @@ int hr_tool_init(int argc, char **argv)
     }
     add_head(&out, dataset, path);
     add_fields(&out, dataset);
+    add_blend(&out, dataset);
     hr_dataset_close(dataset);
     if (check(&out, &err) == 0)
         return hr_cli_print(&out);

@@ -6,7 +6,7 @@
 #include "pipeline/blend.h"
 #include "pipeline/plan_parts.h"
 
-enum { MAX_CLASSES = 1 << 20 };
+enum { MAX_CLASSES = 1000000 };
 
 static const char *const mode_names[] = {"pair", "batch", "elem", "roll", NULL};
 

@@ -105,6 +105,23 @@ def test_class_names_give_their_number():
     assert np.abs(batch.labels.sum(axis=1) - 1).max() < 1e-6
 
 
+def test_the_file_that_init_prints_has_it():
+    dataset = feed.synth("images", 96, "--width", 64, "--height", 56)
+    text = feed.run("init", dataset).stdout
+    path = feed.SCRATCH / "init.yaml"
+    path.write_text(text.replace("#blend:", "blend:"))
+    assert "blend images=image labels=label num_classes=8" in feed.run("check", path).stdout
+
+
+def test_samples_of_several_datasets_are_mixed_with_one_another():
+    sources = [{"path": str(feed.synth("images", n, "--width", 64, "--height", 56)), "weight": w}
+               for n, w in ((96, 3), (64, 1))]
+    plain, got = (take({**pipeline(blend), "dataset": sources}, 5) for blend in (None, BOTH))
+    for a, b in zip(plain, got):
+        images, labels = expect(a, BOTH, F32, 16)
+        assert np.array_equal(b.images, images) and np.array_equal(b.labels, labels)
+
+
 # ---- the same everywhere ----
 
 
