@@ -24,9 +24,9 @@ ALWAYS_INLINE __mmask16 first_16(size_t left)
 }
 
 /* What turns 32-bit sums into ring words. With clamping: >> bits, clamp, << ring_shift. Without: the
- * shift that leaves the pixel at its place in the low (high) word, and a mask. */
+ * shift that leaves the pixel at its place in the low word, or the bits whose bytes are that word, and a mask. */
 struct finish {
-    __m512i bits, fine_shift, ring_shift, to_low, to_high, pixel;
+    __m512i bits, fine_shift, ring_shift, to_low, extract, pixel;
 };
 
 ALWAYS_INLINE struct finish finish_init(const struct hr_hplan *plan)
@@ -38,7 +38,7 @@ ALWAYS_INLINE struct finish finish_init(const struct hr_hplan *plan)
         .fine_shift = _mm512_set1_epi32((int)plan->fine_shift),
         .ring_shift = _mm512_set1_epi16((short)plan->ring_shift),
         .to_low = _mm512_set1_epi32(down),
-        .to_high = _mm512_set1_epi32(16 - down), /* a rotation: may be to the right */
+        .extract = _mm512_add_epi8(_mm512_set1_epi64(0x2820282008000800), _mm512_set1_epi8((char)down)),
         .pixel = _mm512_set1_epi16((short)(255 << plan->ring_shift)),
     };
 }
@@ -108,8 +108,9 @@ ALWAYS_INLINE __m512i finish_even_odd(const struct finish *f, struct sums s, boo
         __m512i v = _mm512_slli_epi32(join_fine(f, s.sum1, s.fine1), 16);
         return clamp_words(f, _mm512_mask_blend_epi16(odd, join_fine(f, s.sum0, s.fine0), v));
     }
-    return _mm512_and_si512(_mm512_mask_blend_epi16(odd, _mm512_srlv_epi32(s.sum0, f->to_low),
-                                                    _mm512_rolv_epi32(s.sum1, f->to_high)), f->pixel);
+    __m512i v = _mm512_multishift_epi64_epi8(f->extract, s.sum0);
+    v = _mm512_mask_multishift_epi64_epi8(v, 0xcccccccccccccccc, f->extract, s.sum1);
+    return _mm512_and_si512(v, f->pixel);
 }
 
 ALWAYS_INLINE void hresize_even_odd(const struct hr_hplan *plan, const struct rows *rows, uint32_t pairs, bool fine)
