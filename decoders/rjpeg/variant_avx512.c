@@ -41,6 +41,7 @@ static struct {
     /* Pairs of factors of the transform, in its outputs' order. */
     vec sum, difference, even[4], odd13[4], odd57[4], even02[4];
     vec round1, round2, shift11, shift16, quarter, two_rows, dc_index[GROUP];
+    vec swap16; /* for multishift */
     vec exception, count_up, backwards; /* -128; 0 to 63; words 31 to 0 */
 } k;
 
@@ -109,6 +110,7 @@ static void make_factors(void)
     k.shift16 = _mm512_set1_epi64(0x0000383000001810ll);
     k.quarter = _mm512_set1_epi16(1 << 14);
     k.two_rows = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    k.swap16 = _mm512_set1_epi64(0x2820383008001810ll);
     k.exception = _mm512_set1_epi8(-128);
     for (int i = 0; i < 64; i++)
         ((uint8_t *)&k.count_up)[i] = (uint8_t)i;
@@ -682,10 +684,10 @@ INLINE void store_rgb(struct rgb p, uint32_t left, uint8_t *out)
 INLINE struct rgb convert(vec y, vec u, vec v)
 {
     const vec half = _mm512_set1_epi32(32768), factors = PAIR(-22554, 18734); /* 18734 = 65536 - 46802 */
-    const __mmask32 odd = 0xaaaaaaaa;
-    vec even_g = _mm512_dpwssd_epi32(half, _mm512_mask_blend_epi16(odd, u, _mm512_slli_epi32(v, 16)), factors);
-    vec odd_g = _mm512_dpwssd_epi32(half, _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(u, 16), v), factors);
-    vec g = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(even_g, 16), odd_g);
+    const __mmask64 low = 0x3333333333333333; /* words of each pair; the other one comes there */
+    vec even_g = _mm512_dpwssd_epi32(half, _mm512_mask_multishift_epi64_epi8(u, ~low, k.swap16, v), factors);
+    vec odd_g = _mm512_dpwssd_epi32(half, _mm512_mask_multishift_epi64_epi8(v, low, k.swap16, u), factors);
+    vec g = _mm512_mask_multishift_epi64_epi8(odd_g, low, k.swap16, even_g);
 
     return (struct rgb){
         .r = _mm512_add_epi16(_mm512_add_epi16(y, v), _mm512_mulhrs_epi16(v, _mm512_set1_epi16(13172))),
