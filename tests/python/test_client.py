@@ -22,9 +22,10 @@ FAKE = BUILD / "tests" / "ipc" / "fake_sidecar"
 if not FAKE.exists():
     pytest.skip(f"no {FAKE}: build first", allow_module_level=True)
 os.environ.setdefault("HEADRACE_LIB", str(BUILD / "src" / "client" / "libheadrace.so"))
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "lib")]
 
 import headrace  # noqa: E402
+from feed import children  # noqa: E402
 from headrace import _lib, errors  # noqa: E402
 
 RANK_NAMES = ["RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"]
@@ -67,11 +68,6 @@ def sidecar(tmp_path):
     yield start
     for one in running:
         one.kill()
-
-
-def children():
-    text = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    return [int(pid) for pid in text.split()]
 
 
 # ---- iteration ----
