@@ -271,7 +271,7 @@ ALWAYS_INLINE size_t item_bytes(enum hr_store_type type)
 ALWAYS_INLINE void put_plane(uint8_t *dst, const struct numbers *n, enum hr_store_type type)
 {
     for (int i = 0; i < (type == HR_STORE_F32 ? 4 : 2); i++)
-        vst1q_u32((uint32_t *)(void *)(dst + 16 * i), n->v[i]);
+        vst1q_u8(dst + 16 * i, vreinterpretq_u8_u32(n->v[i]));
 }
 
 /* 16 pixels of three numbers. */
