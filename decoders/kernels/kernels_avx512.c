@@ -198,15 +198,28 @@ HRESIZE(hresize_pair64, hresize_even_odd)
 HRESIZE(hresize_lane64, hresize_lanes)
 
 /* Two vectors of 32 words to 64 bytes in order. */
-ALWAYS_INLINE void put_bytes(uint8_t *dst, __m512i a, __m512i b, size_t left)
+ALWAYS_INLINE __m512i pack_bytes(__m512i a, __m512i b)
 {
-    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), _mm512_packus_epi16(a, b));
+}
 
-    a = _mm512_permutexvar_epi64(order, _mm512_packus_epi16(a, b));
+/* The same >> HR_NARROW_SHIFT, of words that are bytes then: their bits are taken where they lie. */
+ALWAYS_INLINE __m512i narrow_bytes(__m512i a, __m512i b)
+{
+    const __m512i bits = _mm512_add_epi8(_mm512_set1_epi64(0x3020100030201000), _mm512_set1_epi8(HR_NARROW_SHIFT));
+    const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    __m512i v = _mm512_multishift_epi64_epi8(bits, a);
+
+    v = _mm512_mask_multishift_epi64_epi8(v, 0xf0f0f0f0f0f0f0f0, bits, b);
+    return _mm512_permutexvar_epi32(order, v);
+}
+
+ALWAYS_INLINE void put_bytes(uint8_t *dst, __m512i bytes, size_t left)
+{
     if (HR_LIKELY(left >= 64))
-        _mm512_storeu_si512(dst, a);
+        _mm512_storeu_si512(dst, bytes);
     else
-        _mm512_mask_storeu_epi8(dst, first_64(left), a);
+        _mm512_mask_storeu_epi8(dst, first_64(left), bytes);
 }
 
 ALWAYS_INLINE void vnarrow_taps(const int16_t *const *rows, const int16_t *coeff, uint32_t taps,
@@ -222,8 +235,7 @@ ALWAYS_INLINE void vnarrow_taps(const int16_t *const *rows, const int16_t *coeff
             a = _mm512_add_epi16(a, _mm512_mulhrs_epi16(load512(rows[t] + e), weight[t]));
             b = _mm512_add_epi16(b, _mm512_mulhrs_epi16(load512(rows[t] + e + 32), weight[t]));
         }
-        put_bytes(dst + e, _mm512_srai_epi16(a, HR_NARROW_SHIFT),
-                  _mm512_srai_epi16(b, HR_NARROW_SHIFT), elements - e);
+        put_bytes(dst + e, narrow_bytes(a, b), elements - e);
     }
 }
 
@@ -263,8 +275,8 @@ static void vwide(const int16_t *const *rows, const int16_t *coeff, uint32_t tap
     const __m512i half = _mm512_set1_epi32(1 << bits >> 1);
 
     for (size_t e = 0; e < elements; e += 64)
-        put_bytes(dst + e, vwide_32(rows, coeff, taps, shift, half, e),
-                  vwide_32(rows, coeff, taps, shift, half, e + 32), elements - e);
+        put_bytes(dst + e, pack_bytes(vwide_32(rows, coeff, taps, shift, half, e),
+                                      vwide_32(rows, coeff, taps, shift, half, e + 32)), elements - e);
 }
 
 /* ---- conversion and store ---- */

@@ -153,15 +153,14 @@ static void prepare(const uint16_t natural[64], void *memory)
 /* Folded bytes to signed ones. */
 NOINLINE void unfold(struct tile *t)
 {
-    const vec one = _mm512_set1_epi8(1), ones = _mm512_set1_epi8(-1), low7 = _mm512_set1_epi8(127);
+    const vec one = _mm512_set1_epi8(1), low7 = _mm512_set1_epi8(127), zero = _mm512_setzero_si512();
     unsigned count = t->wanted;
 
     for (unsigned i = 0; i < count; i += 64) {
         vec f = _mm512_load_si512(t->values + i);
-        vec half = _mm512_and_si512(_mm512_srli_epi16(f, 1), low7);
+        vec negative = _mm512_ternarylogic_epi32(_mm512_srli_epi16(f, 1), low7, low7, 0x3f); /* not (a and b) */
         __mmask64 positive = _mm512_testn_epi8_mask(f, one);
-        vec v = _mm512_mask_add_epi8(_mm512_xor_si512(half, ones), positive, half, one);
-        _mm512_store_si512(t->values + i, v);
+        _mm512_store_si512(t->values + i, _mm512_mask_sub_epi8(negative, positive, zero, negative));
     }
 }
 
