@@ -17,10 +17,13 @@ int hr_block_grow(struct hr_block *block, size_t bytes)
 {
     if (bytes <= block->bytes)
         return 0;
+    int depth = hr_mem_steady_pause(); /* it only grows, and sizes repeat */
     void *ptr = hr_alloc_aligned(64, hr_align_up(bytes, 64));
+    if (ptr)
+        hr_free(block->ptr);
+    hr_mem_steady_resume(depth);
     if (!ptr)
         return HR_E_NOMEM;
-    hr_free(block->ptr);
     block->ptr = ptr;
     block->bytes = bytes;
     return 0;

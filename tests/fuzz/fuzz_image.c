@@ -1,7 +1,8 @@
 /* Any bytes as a picture, built once for each family of formats: measured, and decoded through chains that
  * crop, shrink, turn and resize, by the facts that measuring found or by made-up ones where it refused.
- * The first two bytes choose chain and epoch, and whether it is a mask as well. A JPEG is also repacked: what is
- * taken comes back byte for byte, and is decoded in that form. Every failure is one of a sample, with a reason. */
+ * The first two bytes choose chain and epoch, whether there are views, and whether it is a mask as well. A JPEG is also
+ * repacked: what is taken comes back byte for byte, and is decoded in that form. Every failure is one of a
+ * sample, with a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-enum { MAX_PIXELS = 1 << 20, HEAD_BYTES = 2, CHAINS = 4, MASK = 128 }; /* larger claims: left to the size limit */
+enum { MAX_PIXELS = 1 << 20 }; /* larger claims: left to the size limit */
+enum { HEAD_BYTES = 2, CHAINS = 4, VIEWS = 64, MASK = 128 };
 
 /* FUZZ_FORMAT: the one; UNKNOWN: those that FFmpeg decodes. */
 static bool ours(enum hr_media_format format)
@@ -44,22 +46,23 @@ static struct hr_arg yes(const char *name)
     return (struct hr_arg){.name = name, .kind = HR_ARG_BOOL, .boolean = true, .text = "true"};
 }
 
-static struct hr_chain *make_chain(int which, const struct hr_facts *facts)
+static struct hr_chain *make_chain(int head, const struct hr_facts *facts)
 {
+    int which = head % CHAINS;
     struct hr_arg size = number("size", 24, "24"), ragged = yes("ragged"), planar = word("layout", "nchw");
-    struct hr_arg gray = word("channels", "gray"), scaled = word("scaled_decode", "auto");
+    struct hr_arg gray = word("channels", "gray"), scaled = word("scaled_decode", which == 2 ? "auto" : "never");
+    struct hr_arg option[2] = {which == 1 ? gray : scaled, number("views", 3, "3")};
     struct hr_call cut[] = {{.name = "random_resized_crop", .args = &size, .arg_count = 1}, {.name = "hflip"}};
     struct hr_call center[] = {{.name = "center_crop", .args = &size, .arg_count = 1}};
     struct hr_call shrink[] = {{.name = "resize", .args = &size, .arg_count = 1},
                                {.name = "random_crop", .args = &size, .arg_count = 1}};
     const struct hr_call output_planar = {.name = "output", .args = &planar, .arg_count = 1};
     const struct hr_call output_ragged = {.name = "output", .args = &ragged, .arg_count = 1};
-    const struct hr_call options_gray = {.name = "f", .args = &gray, .arg_count = 1};
-    const struct hr_call options_scaled = {.name = "f", .args = &scaled, .arg_count = 1};
+    const struct hr_call options = {.name = "f", .args = option, .arg_count = head & VIEWS && which < 3 ? 2 : 1};
     const struct hr_chain_spec specs[CHAINS] = {
         {.ops = cut, .op_count = 2},
-        {.ops = center, .op_count = 1, .options = &options_gray},
-        {.ops = shrink, .op_count = 2, .options = &options_scaled, .output = &output_planar},
+        {.ops = center, .op_count = 1},
+        {.ops = shrink, .op_count = 2, .output = &output_planar},
         {.output = &output_ragged},
     };
     struct hr_chain_spec spec = specs[which];
@@ -68,6 +71,7 @@ static struct hr_chain *make_chain(int which, const struct hr_facts *facts)
 
     spec.type = HR_FIELD_IMAGE;
     spec.field = "f";
+    spec.options = &options;
     spec.max_width = facts->width;
     spec.max_height = facts->height;
     if (hr_chain_create(&spec, &chain, &err) < 0)
@@ -112,10 +116,10 @@ static void decode_by(struct hr_chain *chain, const uint8_t *head, const struct 
 static void decode(const uint8_t *head, const struct hr_facts *facts, unsigned encoding, const uint8_t *value,
                    size_t bytes)
 {
-    struct hr_chain *chain = make_chain(head[0] % CHAINS, facts);
+    struct hr_chain *chain = make_chain(head[0], facts);
 
     decode_by(chain, head, facts, encoding, value, bytes);
-    if (head[0] & MASK) {
+    if (head[0] & MASK && hr_chain_leads(chain)) {
         struct hr_chain *mask = make_mask(chain, facts);
         decode_by(mask, head, facts, encoding, value, bytes);
         hr_chain_destroy(mask);

@@ -99,7 +99,7 @@ static int create_chain(const struct hr_conf_field *f, enum hr_field_type type, 
     struct hr_chain_spec spec = {.type = type, .field = f->name, .file = "t.yaml", .line = f->line,
                                  .column = f->column, .ops = f->ops, .op_count = f->op_count, .options = &f->options,
                                  .output = hr_conf_field_table(f, "output"), .views = views,
-                                 .view_spec_count = f->view_count};
+                                 .view_spec_count = f->view_count, .max_width = W, .max_height = H};
 
     for (int i = 0; i < f->view_count; i++)
         views[i] = (struct hr_chain_view_spec){
