@@ -13,6 +13,7 @@
 
 typedef uint32_t rj_bits __attribute__((vector_size(4 * RJ_TILE_BLOCKS)));
 typedef int16_t rj_words __attribute__((vector_size(2 * RJ_TILE_BLOCKS)));
+typedef uint16_t rj_halves __attribute__((vector_size(2 * RJ_TILE_BLOCKS)));
 typedef int32_t rj_sums __attribute__((vector_size(4 * RJ_TILE_BLOCKS)));
 
 enum { RJ_SCALED_SCRATCH_BYTES = 16 << 10 };
@@ -54,27 +55,42 @@ static inline rj_sums rj_samples(rj_sums v, int shift)
     return v & 255;
 }
 
-/* Four outputs of inputs 0, 1, 2, 3, 5, 6, 7. */
-static inline void rj_transform4(const rj_sums x[8], int round, rj_sums out[4])
+/* Modulo 2^32: the blocks of damaged tiles give sums of any size. */
+static inline rj_bits rj_times(rj_sums x, int32_t factor)
 {
-    rj_sums even = x[0] * 16384 + round, turn = x[2] * 15137 - x[6] * 6270;
-    rj_sums o0 = x[7] * -1730 + x[5] * 11893 + x[3] * -17799 + x[1] * 8697;
-    rj_sums o2 = x[7] * -4176 + x[5] * -4926 + x[3] * 7373 + x[1] * 20995;
+    return (rj_bits)x * (uint32_t)factor;
+}
 
-    out[0] = even + turn + o2;
-    out[3] = even + turn - o2;
-    out[1] = even - turn + o0;
-    out[2] = even - turn - o0;
+/* Four outputs of inputs 0, 1, 2, 3, 5, 6, 7. */
+static inline void rj_transform4(const rj_sums x[8], uint32_t round, rj_sums out[4])
+{
+    rj_bits even = rj_times(x[0], 16384) + round, turn = rj_times(x[2], 15137) + rj_times(x[6], -6270);
+    rj_bits o0 = rj_times(x[7], -1730) + rj_times(x[5], 11893) + rj_times(x[3], -17799) + rj_times(x[1], 8697);
+    rj_bits o2 = rj_times(x[7], -4176) + rj_times(x[5], -4926) + rj_times(x[3], 7373) + rj_times(x[1], 20995);
+
+    out[0] = (rj_sums)(even + turn + o2);
+    out[3] = (rj_sums)(even + turn - o2);
+    out[1] = (rj_sums)(even - turn + o0);
+    out[2] = (rj_sums)(even - turn - o0);
 }
 
 /* Two outputs of inputs 0, 1, 3, 5, 7. */
-static inline void rj_transform2(const rj_sums x[8], int round, rj_sums out[2])
+static inline void rj_transform2(const rj_sums x[8], uint32_t round, rj_sums out[2])
 {
-    rj_sums even = x[0] * 32768 + round;
-    rj_sums odd = x[7] * -5906 + x[5] * 6967 + x[3] * -10426 + x[1] * 29692;
+    rj_bits even = rj_times(x[0], 32768) + round;
+    rj_bits odd = rj_times(x[7], -5906) + rj_times(x[5], 6967) + rj_times(x[3], -10426) + rj_times(x[1], 29692);
 
-    out[0] = even + odd;
-    out[1] = even - odd;
+    out[0] = (rj_sums)(even + odd);
+    out[1] = (rj_sums)(even - odd);
+}
+
+/* DCs times the quantizer, modulo 2^16. */
+static inline rj_words rj_dequantize(const int16_t *dc, unsigned quantizer)
+{
+    rj_halves v;
+
+    memcpy(&v, dc, sizeof(v));
+    return (rj_words)(v * (uint16_t)quantizer);
 }
 
 static inline void rj_inverse4(const struct rj_blocks *b, uint8_t *out, size_t stride)
@@ -120,10 +136,8 @@ static inline void rj_inverse2(const struct rj_blocks *b, uint8_t *out, size_t s
 /* From the DCs alone. */
 static inline void rj_inverse1(const int16_t *dc, unsigned quantizer, uint8_t *out)
 {
-    rj_words q = (rj_words){0} + (int16_t)quantizer, v;
+    rj_sums s = rj_samples(__builtin_convertvector(rj_dequantize(dc, quantizer), rj_sums) + 4, 3);
 
-    memcpy(&v, dc, sizeof(v));
-    rj_sums s = rj_samples(__builtin_convertvector(v * q, rj_sums) + 4, 3);
     for (int i = 0; i < RJ_TILE_BLOCKS; i++)
         out[i] = (uint8_t)s[i];
 }
@@ -133,10 +147,8 @@ static inline void rj_scale_tile(struct rj_blocks *b, const uint16_t quantizer[6
                                  const uint64_t *mask, const uint16_t *first, const int16_t *dc,
                                  const int16_t *values, const uint32_t blocks[2], uint8_t *out, size_t stride)
 {
-    rj_words q = (rj_words){0} + (int16_t)quantizer[0], v;
+    rj_words v = rj_dequantize(dc, quantizer[0]);
 
-    memcpy(&v, dc, sizeof(v));
-    v *= q;
     memcpy(b->coef[0], &v, sizeof(v));
     rj_blocks_place(b, quantizer, mask, first, values, blocks[0], blocks[1]);
     if (size == 4)
