@@ -218,7 +218,11 @@ static int plan_horizontal(struct hr_resample *resample, uint32_t channels)
 
 static bool may_take_planes(const struct hr_kernels *kernels, bool planar)
 {
-    return !kernels->fill_table && (planar || kernels->interleave);
+    bool lanes = false;
+
+    for (int layout = HR_HLAYOUT_PAIR64; layout <= HR_HLAYOUT_LANE16; layout++)
+        lanes |= kernels->hresize[layout] != NULL;
+    return lanes && !kernels->fill_table && (planar || kernels->interleave);
 }
 
 bool hr_resample_may_take_planes(bool planar)
