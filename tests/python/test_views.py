@@ -91,6 +91,18 @@ def test_views_of_anything_but_pictures_are_refused(work):
         assert out.returncode == 2 and "views" in out.stderr and ":1:" in out.stderr
 
 
+def test_what_would_follow_views_is_refused(work, tmp_path):
+    (tmp_path / "source").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "source/0.png")
+    np.save(tmp_path / "source/0.npy", np.array([[1, 1, 20, 20]], np.float32))
+    subprocess.run([BIN, "pack", tmp_path / "source", tmp_path / "d", "-q"], check=True)
+    for field, code in (({"ops": CROP}, 0), ({"ops": CROP, "views": 2}, 2), ({"views": {"a": {"ops": CROP}}}, 2)):
+        fields = {"image": field, "tensor": {"follow": "image", "as": "boxes"}}
+        out = subprocess.run([BIN, "check", "-"], text=True, capture_output=True,
+                             input=json.dumps({"dataset": str(tmp_path / "d"), "batch": 1, "fields": fields}))
+        assert out.returncode == code and (code == 0 or "without views" in out.stderr)
+
+
 def test_the_example_loads(work):
     text = (ROOT / "conf/self-supervised.yaml").read_text()
     text = re.sub(r"(?m)^dataset: .*$", f"dataset: {work / 'repack'}", text).replace("batch: 256 ", "batch: 4 ")
