@@ -119,7 +119,8 @@ static void a_record_above_the_window_still_fits_the_arena(void **state)
 static void the_last_reference_of_a_watched_buffer_wakes(void **state)
 {
     struct hr_iobufs bufs = make_bufs();
-    struct hr_iobuf *a = hr_iobufs_take(&bufs, 100 * KIB, 64, 2), *b = take(&bufs, 100 * KIB), *c = take(&bufs, 100 * KIB);
+    struct hr_iobuf *a = hr_iobufs_take(&bufs, 100 * KIB, 64, 2);
+    struct hr_iobuf *b = take(&bufs, 100 * KIB), *c = take(&bufs, 100 * KIB);
 
     (void)state;
     assert_true(hr_iobufs_watch(&bufs, 150 * KIB)); /* that is b, behind a */
