@@ -1,6 +1,8 @@
 /* headrace bench: feeds a consumer in this process through the real socket, ring and client, and says
  * what bounds the rate. */
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +93,23 @@ struct reading {
     uint64_t now_ns, process_cpu_ns, consumer_cpu_ns, consumer_wait_ns;
     struct hr_engine_stats engine;
     uint64_t by_source[HR_BENCH_SOURCES];
+    uint64_t storage_bytes;
+    bool storage_known;
 };
+
+/* What this process has caused to be fetched from storage; some containers hide it. */
+static bool read_storage_bytes(uint64_t *bytes)
+{
+    FILE *f = fopen("/proc/self/io", "re");
+    char line[128];
+    bool known = false;
+
+    while (f && !known && fgets(line, sizeof(line), f))
+        known = sscanf(line, "read_bytes: %" SCNu64, bytes) == 1;
+    if (f)
+        fclose(f);
+    return known;
+}
 
 /* Sources whose mix is reported. */
 static uint32_t listed_sources(const struct hr_plan *plan)
@@ -107,6 +125,7 @@ static void take_reading(struct reading *r, const struct hr_plan *plan, struct h
     for (uint32_t i = 0; i < listed_sources(plan); i++)
         r->by_source[i] = hr_engine_source_samples(hr_server_engine(server), i);
     hr_engine_stats(hr_server_engine(server), &r->engine);
+    r->storage_known = read_storage_bytes(&r->storage_bytes);
     r->consumer_wait_ns = hr_client_wait_ns(client);
     r->process_cpu_ns = hr_clock_process_ns();
     r->consumer_cpu_ns = hr_clock_thread_ns();
@@ -165,6 +184,9 @@ static void fill_result(struct hr_bench_result *r, const struct reading *a, cons
         .workers = hr_engine_worker_count(engine),
         .read_bytes = y->read_bytes - x->read_bytes,
         .read_requests = y->read_requests - x->read_requests,
+        .wanted_bytes = y->wanted_bytes - x->wanted_bytes,
+        .storage_bytes = b->storage_bytes - a->storage_bytes,
+        .storage_known = a->storage_known && b->storage_known,
         .window_bytes = y->window_bytes,
         .reader_cpu_ns = y->reader_cpu_ns - x->reader_cpu_ns,
         .plan_ns = y->plan_ns - x->plan_ns,
@@ -188,6 +210,9 @@ static void fill_sources(struct hr_bench_result *r, const struct reading *a, con
                          const struct hr_plan *plan)
 {
     r->source_count = listed_sources(plan);
+    r->shuffle_distance = hr_order_distance(&plan->order, 0);
+    for (uint32_t i = 1; i < plan->sources.count; i++)
+        r->shuffle_distance = fmin(r->shuffle_distance, hr_order_distance(&plan->order, i));
     for (uint32_t i = 0; i < r->source_count; i++) {
         uint64_t total, share = hr_order_share_of(&plan->order, i, &total);
         r->sources[i].path = plan->sources.items[i].path;

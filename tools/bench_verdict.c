@@ -171,6 +171,12 @@ static double realised(const struct hr_bench_result *r, uint32_t source)
     return r->finished_samples ? (double)r->sources[source].samples / (double)r->finished_samples : 0;
 }
 
+/* Bytes read for each byte that samples asked for. */
+static double amplification(const struct hr_bench_result *r)
+{
+    return r->wanted_bytes ? (double)r->read_bytes / (double)r->wanted_bytes : 0;
+}
+
 static void json_sources(struct hr_buf *b, const struct hr_bench_result *r)
 {
     hr_json_open(b, "sources", '[');
@@ -193,6 +199,10 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
     hr_json_uint(b, "samples", r->samples);
     hr_json_double(b, "seconds", r->seconds);
     hr_json_double(b, "bytes_read_per_s", r->seconds > 0 ? (double)r->read_bytes / r->seconds : 0);
+    if (r->storage_known)
+        hr_json_double(b, "storage_bytes_per_s", r->seconds > 0 ? (double)r->storage_bytes / r->seconds : 0);
+    hr_json_double(b, "read_amplification", amplification(r));
+    hr_json_double(b, "shuffle_distance", r->shuffle_distance);
     hr_json_double(b, "cpu_us_per_sample",
                    per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns));
     hr_json_uint(b, "bad_samples", r->bad_samples);
@@ -231,16 +241,28 @@ void hr_bench_print_json(struct hr_buf *b, const struct hr_bench_result *r)
     hr_buf_add_str(b, "\n");
 }
 
+static void print_read(struct hr_buf *b, const struct hr_bench_result *r)
+{
+    char bytes[32];
+
+    hr_buf_addf(b, "  read      %s/s", hr_cli_format_bytes((uint64_t)((double)r->read_bytes / r->seconds), bytes));
+    if (r->storage_known)
+        hr_buf_addf(b, " (%s/s from storage, the rest from the page cache)",
+                    hr_cli_format_bytes((uint64_t)((double)r->storage_bytes / r->seconds), bytes));
+    hr_buf_addf(b, ", %.0f requests/s, %.1f us of CPU a sample\n", (double)r->read_requests / r->seconds,
+                per_sample_us(r, r->reader_cpu_ns));
+    if (amplification(r) > 1.005)
+        hr_buf_addf(b, "            %.2fx what the samples need: gaps between them, whole blocks\n", amplification(r));
+}
+
 void hr_bench_print_text(struct hr_buf *b, const struct hr_bench_result *r)
 {
-    char bytes[32], count[32];
+    char count[32];
 
     hr_buf_addf(b, "%.1f samples/s  (%s batches in %.1f s, %d worker%s)\n", rate(r),
                 hr_cli_format_count(r->batches, count), r->seconds, r->workers,
                 r->workers == 1 ? "" : "s");
-    hr_buf_addf(b, "  read      %s/s, %.0f requests/s, %.1f us of CPU a sample\n",
-                hr_cli_format_bytes((uint64_t)((double)r->read_bytes / r->seconds), bytes),
-                (double)r->read_requests / r->seconds, per_sample_us(r, r->reader_cpu_ns));
+    print_read(b, r);
     hr_buf_addf(b, "  checksum  %.1f us a sample\n", per_sample_us(r, r->checksum_ns));
     hr_buf_addf(b, "  decode    %.1f us a sample, workers busy %.0f %%\n",
                 per_sample_us(r, r->decode_ns),
@@ -256,5 +278,7 @@ void hr_bench_print_text(struct hr_buf *b, const struct hr_bench_result *r)
     for (uint32_t i = 0; i < r->source_count; i++)
         hr_buf_addf(b, "  source    %s: %.3f %% of the samples, %.3f %% asked\n", r->sources[i].path,
                     100 * realised(r, i), 100 * r->sources[i].asked);
+    hr_buf_addf(b, "  order     records stored side by side come %s samples apart\n",
+                hr_cli_format_count((uint64_t)(r->shuffle_distance + 0.5), count));
     hr_buf_addf(b, "verdict: %s\n", r->verdict);
 }

@@ -14,6 +14,10 @@ struct hr_bench_result {
     int workers, cores; /* cores: that may be used; 0 = ask the system */
     char reader_reason[256];
     uint64_t read_bytes, read_requests;
+    uint64_t wanted_bytes;     /* of them asked for by samples */
+    uint64_t storage_bytes;    /* that came from storage, not from the page cache */
+    bool storage_known;
+    double shuffle_distance;   /* samples between records stored side by side; of several sources the least */
     uint64_t window_bytes; /* of bytes in flight, at the end */
     uint64_t reader_cpu_ns, plan_ns, hand_off_ns, fed_batches;
     uint64_t worker_busy_ns, worker_idle_ns, worker_cpu_ns, checksum_ns, decode_ns;

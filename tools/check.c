@@ -84,6 +84,7 @@ static void json_sources(struct hr_buf *b, const struct hr_plan *plan)
         hr_json_uint(b, "kept", source->kept);
         hr_json_double(b, "share", (double)share / (double)total);
         hr_json_double(b, "passes_per_epoch", epoch_passes(plan, i));
+        hr_json_double(b, "shuffle_distance", hr_order_distance(&plan->order, i));
         hr_json_close(b, '}');
     }
     hr_json_close(b, ']');
@@ -170,6 +171,25 @@ static void print_sources(struct hr_buf *b, const struct hr_plan *plan)
     }
 }
 
+/* Under full there is nothing to say: it is as good as a shuffle gets. */
+static void print_shuffle(struct hr_buf *b, const struct hr_plan *plan)
+{
+    const struct hr_order_spec *spec = &plan->order.spec;
+    char count[32];
+
+    if (spec->kind == HR_ORDER_FULL)
+        return;
+    for (uint32_t i = 0; i < plan->sources.count; i++) {
+        hr_buf_addf(b, "order %s: ", spec->kind == HR_ORDER_WINDOW ? "window" : "none");
+        if (plan->sources.count > 1)
+            hr_buf_addf(b, "%s: ", plan->sources.items[i].path);
+        hr_buf_addf(b, "records stored side by side come %s samples apart",
+                    hr_cli_format_count((uint64_t)(hr_order_distance(&plan->order, i) + 0.5), count));
+        hr_buf_addf(b, " (with full: %s)\n",
+                    hr_cli_format_count((uint64_t)(hr_order_distance_full(&plan->order, i) + 0.5), count));
+    }
+}
+
 /* A chain's canonical text for people: an op a line, and no more digits than the numbers need. */
 static void print_chain(struct hr_buf *b, const char *text)
 {
@@ -226,6 +246,7 @@ static void print_text(struct hr_buf *b, const struct hr_plan *plan,
     if (world > 1)
         hr_buf_addf(b, "%u samples for each of %" PRId64 " ranks\n", layout->capacity, world);
     print_sources(b, plan);
+    print_shuffle(b, plan);
     hr_buf_add_str(b, "\nfield                 type    dtype  layout  shape\n");
     for (uint32_t i = 0; i < plan->output_count; i++) {
         const struct hr_plan_output *o = &plan->outputs[i];

@@ -112,6 +112,18 @@ static int unknown_opt(const struct parser *p, const char *word, size_t length)
     return hr_cli_wrong(p->command, "unknown option --%s", name);
 }
 
+bool hr_cli_parse_count(const char *text, uint64_t *out)
+{
+    uint64_t v = 0;
+
+    for (const char *p = text; *p; p++)
+        if (*p < '0' || *p > '9' || !hr_mul_u64(v, 10, &v) ||
+            !hr_add_u64(v, (uint64_t)(*p - '0'), &v))
+            return false;
+    *out = v;
+    return text[0] != 0;
+}
+
 bool hr_cli_parse_size(const char *text, uint64_t *bytes)
 {
     static const char units[] = "KMGT";

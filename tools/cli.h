@@ -119,6 +119,8 @@ int hr_cli_failed(const char *doing, const struct hr_error *err);
 
 /* "256M" -> bytes. False when it is not a size or does not fit. */
 bool hr_cli_parse_size(const char *text, uint64_t *bytes);
+/* A whole number of up to 64 bits, digits only. False when it is none. */
+bool hr_cli_parse_count(const char *text, uint64_t *out);
 /* Bytes for people: "1.2 GB" (powers of 1,000). Returns buf. */
 const char *hr_cli_format_bytes(uint64_t bytes, char buf[32]);
 /* A count for people: "1,234,567". Returns buf. */

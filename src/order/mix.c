@@ -309,6 +309,24 @@ static void place_in_period(const struct hr_mix *mix, struct period *period, uin
     }
 }
 
+/* Enters the period of x with the visits up to x counted; returns the period's end. */
+static uint64_t walk_to(const struct hr_mix *mix, uint64_t seed_key, uint64_t epoch, uint64_t x,
+                        struct period *period)
+{
+    uint64_t start = x - x % mix->period, size = mix->period;
+    uint32_t sources[HR_PERMUTATION_RUN];
+
+    if (mix->by_repeats)
+        size = hr_min_u64(size, mix->epoch_samples - start);
+    enter_period(mix, seed_key, epoch, start, size, period);
+    for (uint64_t at = start; at < x;) {
+        unsigned n = (unsigned)hr_min_u64(x - at, HR_PERMUTATION_RUN);
+        deal(mix, period, at - start, n, sources);
+        at += n;
+    }
+    return start + size;
+}
+
 void hr_mix_places(const struct hr_mix *mix, uint64_t seed_key, uint64_t epoch, uint64_t position,
                    uint32_t count, struct hr_place *places)
 {
@@ -318,36 +336,93 @@ void hr_mix_places(const struct hr_mix *mix, uint64_t seed_key, uint64_t epoch, 
     for (uint32_t i = 0; i < count; i++)
         places[i] = (struct hr_place){.epoch = epoch, .position = position + i, .valid = true};
     while (count > 0) {
-        uint64_t start = x - x % mix->period, size = mix->period;
-        if (mix->by_repeats)
-            size = hr_min_u64(size, mix->epoch_samples - start);
-        uint32_t run = (uint32_t)hr_min_u64(count, start + size - x), sources[HR_PERMUTATION_RUN];
-        enter_period(mix, seed_key, epoch, start, size, &period);
-        for (uint64_t at = start; at < x;) { /* visits in the period so far */
-            unsigned n = (unsigned)hr_min_u64(x - at, HR_PERMUTATION_RUN);
-            deal(mix, &period, at - start, n, sources);
-            at += n;
-        }
-        place_in_period(mix, &period, x - start, epoch, run, places);
+        uint64_t end = walk_to(mix, seed_key, epoch, x, &period);
+        uint32_t run = (uint32_t)hr_min_u64(count, end - x);
+        place_in_period(mix, &period, x % mix->period, epoch, run, places);
         places += run;
         count -= run;
         x += run;
     }
 }
 
+/* ---- the other way round ---- */
+
+static uint64_t visits_before(const struct hr_mix *mix, uint32_t source, uint64_t x)
+{
+    uint64_t visits[HR_ORDER_MAX_SOURCES];
+
+    count_visits(mix, x, visits);
+    return visits[source];
+}
+
+/* The position of a source's visit-th visit, which lies before end: bisection for its period, and a walk
+ * through that. */
+static uint64_t position_of_visit(const struct hr_mix *mix, uint64_t seed_key, uint64_t epoch,
+                                  uint32_t source, uint64_t visit, uint64_t end)
+{
+    uint64_t low = 0, high = (end - 1) / mix->period + 1; /* periods */
+    struct period period;
+    uint32_t dealt;
+
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (visits_before(mix, source, middle * mix->period) <= visit)
+            low = middle;
+        else
+            high = middle;
+    }
+    uint64_t start = low * mix->period;
+    walk_to(mix, seed_key, epoch, start, &period);
+    for (uint64_t x = start;; x++) {
+        deal(mix, &period, x - start, 1, &dealt);
+        if (period.visits[source] > visit)
+            return x;
+    }
+}
+
+/* The first visit from `from` on at which a source gives an index: in the own epoch of `from`, or the one
+ * after. UINT64_MAX when that is past what can be counted. */
+static uint64_t visit_of_index(const struct hr_mix *mix, uint32_t source, uint64_t epoch,
+                               uint64_t index, uint64_t from)
+{
+    const struct mix_source *s = &mix->sources[source];
+    uint64_t records = s->sequence.record_count, own_epoch = from / records;
+
+    for (;; own_epoch++) {
+        struct hr_sequence_epoch entered;
+        hr_sequence_enter(&s->sequence, own_epoch + (mix->by_repeats ? epoch * s->repeats : 0), &entered);
+        u128 visit = (u128)own_epoch * records + hr_sequence_index_of(&s->sequence, &entered, index);
+        if (visit >= from)
+            return visit > UINT64_MAX ? UINT64_MAX : (uint64_t)visit;
+    }
+}
+
+bool hr_mix_find(const struct hr_mix *mix, uint64_t seed_key, uint32_t source, uint64_t index,
+                 uint64_t *epoch, uint64_t *position)
+{
+    uint64_t end = mix->by_repeats ? mix->epoch_samples : HR_ORDER_MIX_END;
+    struct period period;
+
+    for (uint64_t e = *epoch; (u128)e * mix->epoch_samples + *position < HR_ORDER_MIX_END; e++, *position = 0) {
+        uint64_t x = *position + (mix->by_repeats ? 0 : e * mix->epoch_samples);
+        walk_to(mix, seed_key, e, x, &period);
+        uint64_t visit = visit_of_index(mix, source, e, index, period.visits[source]);
+        if (visit < visits_before(mix, source, end)) {
+            x = position_of_visit(mix, seed_key, e, source, visit, end);
+            *epoch = mix->by_repeats ? e : x / mix->epoch_samples;
+            *position = mix->by_repeats ? x : x % mix->epoch_samples;
+            return true;
+        }
+        /* With repeats it comes in every epoch, but perhaps not after this position. */
+        if (!mix->by_repeats)
+            return false;
+    }
+    return false;
+}
+
 const struct hr_sequence *hr_mix_sequence(const struct hr_mix *mix, uint32_t source)
 {
     return &mix->sources[source].sequence;
-}
-
-const struct hr_sequence *hr_mix_largest(const struct hr_mix *mix)
-{
-    uint32_t largest = 0;
-
-    for (uint32_t s = 1; s < mix->source_count; s++)
-        if (mix->sources[s].sequence.record_count > mix->sources[largest].sequence.record_count)
-            largest = s;
-    return &mix->sources[largest].sequence;
 }
 
 uint64_t hr_mix_share(const struct hr_mix *mix, uint32_t source, uint64_t *total)

@@ -14,8 +14,12 @@ void hr_mix_destroy(struct hr_mix *mix); /* NULL is fine */
 void hr_mix_places(const struct hr_mix *mix, uint64_t seed_key, uint64_t epoch, uint64_t position,
                    uint32_t count, struct hr_place *places);
 
+/* The first time at or after (epoch, position) that an index of a source comes; false when that is past
+ * what positions can count. */
+bool hr_mix_find(const struct hr_mix *mix, uint64_t seed_key, uint32_t source, uint64_t index,
+                 uint64_t *epoch, uint64_t *position);
+
 const struct hr_sequence *hr_mix_sequence(const struct hr_mix *mix, uint32_t source);
-const struct hr_sequence *hr_mix_largest(const struct hr_mix *mix);
 uint64_t hr_mix_share(const struct hr_mix *mix, uint32_t source, uint64_t *total);
 
 #endif

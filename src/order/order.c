@@ -10,12 +10,8 @@
 #include "order/selection.h"
 #include "order/sequence.h"
 
-enum { QUALITY_SAMPLES = 4096 };
-
 __extension__ typedef unsigned __int128 u128;
 
-/* A mixture is one endless sequence of positions; past this they would not fit the arithmetic. */
-#define MIX_END ((u128)1 << 63)
 
 static int check_numbers(const struct hr_order_spec *spec, struct hr_error *err)
 {
@@ -164,7 +160,7 @@ int hr_order_check_cursor(const struct hr_order *order, struct hr_cursor cursor,
         return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the last possible, 2^62",
                        cursor.epoch);
     uint64_t steps = hr_order_steps(order, cursor.epoch);
-    if (order->mix && ((u128)cursor.epoch + 1) * order->epoch_samples + order->spec.batch > MIX_END)
+    if (order->mix && ((u128)cursor.epoch + 1) * order->epoch_samples + order->spec.batch > HR_ORDER_MIX_END)
         return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the mixture's last, at 2^63 samples",
                        cursor.epoch);
     if (cursor.step < steps)
@@ -338,30 +334,4 @@ uint64_t hr_order_share_of(const struct hr_order *order, uint32_t source, uint64
 {
     *total = 1;
     return order->mix ? hr_mix_share(order->mix, source, total) : 1;
-}
-
-/* Of a mixture: of its largest source. */
-struct hr_order_quality hr_order_quality(const struct hr_order *order)
-{
-    const struct hr_sequence *s = order->mix ? hr_mix_largest(order->mix) : &order->whole;
-    uint64_t records = s->record_count;
-    uint64_t samples = hr_min_u64(records, QUALITY_SAMPLES);
-    struct hr_order_quality quality = {.open_records = 1};
-    struct hr_sequence_epoch entered;
-
-    hr_sequence_enter(s, 0, &entered);
-    for (uint64_t i = 0; i < samples; i++) {
-        uint64_t index = (uint64_t)((u128)i * records / samples);
-        uint64_t record;
-        hr_sequence_map(s, &entered, index, &record, 1);
-        double distance = (double)(record > index ? record - index : index - record);
-        quality.mean_distance += distance / (double)samples;
-        if (distance > quality.max_distance)
-            quality.max_distance = distance;
-    }
-    if (s->kind == HR_ORDER_FULL)
-        quality.open_records = records;
-    if (s->kind == HR_ORDER_WINDOW)
-        quality.open_records = hr_min_u64(s->block_records * s->open_blocks, records);
-    return quality;
 }

@@ -10,6 +10,8 @@
 #define HR_ORDER_MAX_RECORDS (UINT64_C(1) << 63)
 #define HR_ORDER_MAX_BATCH   (UINT64_C(1) << 30)
 #define HR_ORDER_MAX_EPOCH   (UINT64_C(1) << 62)
+/* A mixture is one endless sequence of positions; past this they would not fit the arithmetic. */
+#define HR_ORDER_MIX_END     (UINT64_C(1) << 63)
 
 enum { HR_ORDER_MAX_SOURCES = 256 };
 
@@ -130,12 +132,24 @@ void hr_order_places(const struct hr_order *order, struct hr_cursor cursor, uint
 uint64_t hr_order_substitute(const struct hr_order *order, const struct hr_place *place,
                              uint32_t attempt);
 
-/* Mean and largest distance between a record's stored index and its position, and for window the
- * records that are open at once: for inspect and bench. Sampled, O(1). */
-struct hr_order_quality {
-    double mean_distance, max_distance;
-    uint64_t open_records;
-};
-struct hr_order_quality hr_order_quality(const struct hr_order *order);
+/* The other way round (find.c): the first place at or after (epoch, position), position < epoch_samples, at
+ * which a record of a source comes, in O(1). False when it never does: there is no such record, the source's
+ * filter left it out, or the order ends before. */
+bool hr_order_find(const struct hr_order *order, uint32_t source, uint64_t record, uint64_t *epoch,
+                   uint64_t *position);
+/* The batch that delivers a place, and which of its samples it is. False when none does: the rest of an
+ * epoch under drop. */
+bool hr_order_batch_of(const struct hr_order *order, uint64_t epoch, uint64_t position,
+                       struct hr_cursor *cursor, uint32_t *sample);
+/* The rank that gets a sample of a global batch; *sample becomes its number in the rank's share. */
+uint32_t hr_order_rank_of(const struct hr_order *order, struct hr_cursor cursor, uint32_t world,
+                          uint32_t *sample);
+
+/* How well neighbours are parted: how many samples lie between the deliveries of two records of a source
+ * that are stored side by side (kept ones), the median over up to 1,023 such pairs. none: 1 (in a mixture:
+ * the positions for each one of the source's); full: 0.29 of an epoch; 0 for a single record. */
+double hr_order_distance(const struct hr_order *order, uint32_t source);
+/* The same as full would give it: two places drawn at random. */
+double hr_order_distance_full(const struct hr_order *order, uint32_t source);
 
 #endif

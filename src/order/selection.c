@@ -9,7 +9,7 @@
 enum { BLOCK_WORDS = 8, BLOCK_BITS = 512, HINT_RECORDS = 4096 };
 
 struct hr_selection {
-    uint64_t count, bytes;
+    uint64_t record_count, count, bytes;
     /* list */
     uint32_t *list32;
     uint64_t *list64;
@@ -119,6 +119,7 @@ struct hr_selection *hr_selection_commit(struct hr_selection_builder *b)
     bool made = false;
 
     if (s) {
+        s->record_count = b->record_count;
         for (uint64_t w = 0; w < b->blocks * BLOCK_WORDS; w++)
             s->count += (uint64_t)__builtin_popcountll(b->words[w]);
         uint64_t width = b->record_count <= UINT32_MAX ? 4 : 8;
@@ -140,13 +141,16 @@ static unsigned select_bit(uint64_t word, unsigned n)
     return (unsigned)__builtin_ctzll(word);
 }
 
+static uint64_t list_at(const struct hr_selection *s, uint64_t i)
+{
+    return s->list32 ? s->list32[i] : s->list64[i];
+}
+
 uint64_t hr_selection_at(const struct hr_selection *s, uint64_t i)
 {
     HR_ASSERT(i < s->count);
-    if (s->list32)
-        return s->list32[i];
-    if (s->list64)
-        return s->list64[i];
+    if (!s->words)
+        return list_at(s, i);
     /* The last block with before <= i. */
     uint64_t low = s->hints[i / HINT_RECORDS], high = s->hints[i / HINT_RECORDS + 1] + 1;
     while (high - low > 1) {
@@ -163,6 +167,35 @@ uint64_t hr_selection_at(const struct hr_selection *s, uint64_t i)
             return word * 64 + select_bit(s->words[word], (unsigned)left);
         left -= here;
     }
+}
+
+static bool find_in_list(const struct hr_selection *s, uint64_t record, uint64_t *i)
+{
+    uint64_t low = 0, high = s->count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (list_at(s, middle) < record)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *i = low;
+    return low < s->count && list_at(s, low) == record;
+}
+
+bool hr_selection_find(const struct hr_selection *s, uint64_t record, uint64_t *i)
+{
+    if (record >= s->record_count)
+        return false;
+    if (!s->words)
+        return find_in_list(s, record, i);
+    uint64_t block = record / BLOCK_BITS, bit = UINT64_C(1) << record % 64;
+    *i = s->before[block];
+    for (uint64_t w = block * BLOCK_WORDS; w < record / 64; w++)
+        *i += (uint64_t)__builtin_popcountll(s->words[w]);
+    *i += (uint64_t)__builtin_popcountll(s->words[record / 64] & (bit - 1));
+    return s->words[record / 64] & bit;
 }
 
 uint64_t hr_selection_count(const struct hr_selection *s)

@@ -19,6 +19,8 @@ void hr_selection_destroy(struct hr_selection *selection);     /* NULL is fine *
 
 uint64_t hr_selection_count(const struct hr_selection *selection);
 uint64_t hr_selection_at(const struct hr_selection *selection, uint64_t i); /* i < count */
+/* The inverse: false when the record was not kept. */
+bool hr_selection_find(const struct hr_selection *selection, uint64_t record, uint64_t *i);
 uint64_t hr_selection_bytes(const struct hr_selection *selection); /* memory that it takes */
 
 #endif

@@ -45,11 +45,10 @@ static uint64_t group_of(const struct hr_sequence *s, uint64_t short_slot, uint6
     return (index + shortfall) / (open * block_records);
 }
 
-static void enter_group(const struct hr_sequence *s, struct hr_sequence_epoch *eo, uint64_t index)
+static void enter_group(const struct hr_sequence *s, struct hr_sequence_epoch *eo, uint64_t number)
 {
     uint64_t block_records = s->block_records, open = s->open_blocks;
     uint64_t shortfall = s->shortfall;
-    uint64_t number = group_of(s, eo->short_slot, index);
     struct hr_sequence_group *group = &eo->group;
 
     group->first_slot = number * open;
@@ -95,7 +94,7 @@ void hr_sequence_map(const struct hr_sequence *s, struct hr_sequence_epoch *eo, 
         hr_permutation_map(&eo->whole, records, count);
     while (s->kind == HR_ORDER_WINDOW && count > 0) {
         if (first < eo->group.start || first - eo->group.start >= eo->group.size)
-            enter_group(s, eo, first);
+            enter_group(s, eo, group_of(s, eo->short_slot, first));
         unsigned run = (unsigned)hr_min_u64(count, eo->group.start + eo->group.size - first);
         map_in_group(s, eo, records, run);
         first += run;
@@ -104,3 +103,18 @@ void hr_sequence_map(const struct hr_sequence *s, struct hr_sequence_epoch *eo, 
     }
 }
 
+uint64_t hr_sequence_index_of(const struct hr_sequence *s, struct hr_sequence_epoch *eo,
+                              uint64_t record)
+{
+    if (s->kind == HR_ORDER_FULL)
+        return hr_permutation_index_of(&eo->whole, record);
+    if (s->kind == HR_ORDER_NONE)
+        return record;
+    uint64_t slot = hr_permutation_index_of(&eo->whole, record / s->block_records);
+    enter_group(s, eo, slot / s->open_blocks);
+    const struct hr_sequence_group *group = &eo->group;
+    uint64_t listed = (slot - group->first_slot) * s->block_records + record % s->block_records;
+    if (group->short_end != UINT64_MAX && slot > eo->short_slot)
+        listed -= s->shortfall;
+    return group->start + hr_permutation_index_of(&group->inside, listed);
+}

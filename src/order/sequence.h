@@ -49,6 +49,10 @@ void hr_sequence_enter(const struct hr_sequence *sequence, uint64_t epoch,
 void hr_sequence_map(const struct hr_sequence *sequence, struct hr_sequence_epoch *entered,
                      uint64_t first, uint64_t *records, unsigned count);
 
+/* The inverse: the index of a record (before any selection) in the epoch entered. */
+uint64_t hr_sequence_index_of(const struct hr_sequence *sequence, struct hr_sequence_epoch *entered,
+                              uint64_t record);
+
 /* The record behind an index. */
 static inline uint64_t hr_sequence_record(const struct hr_sequence *sequence, uint64_t index)
 {

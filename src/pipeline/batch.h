@@ -47,6 +47,7 @@ struct hr_sample {
     uint32_t attempt;       /* 0 = the planned record */
     uint32_t pending;       /* reads not back yet; reader thread only */
     int io_error;           /* found while reading; reader thread only */
+    uint64_t wanted_bytes;  /* of its reads, without what lies between them; reader thread only */
     int bad_code;           /* why a worker returned it */
     uint32_t rereads;       /* how often its bytes were wrong and read again */
     uint64_t damage, damage_before; /* what was wrong, in this reading and in the one before */

@@ -368,6 +368,7 @@ void hr_engine_stats(struct hr_engine *e, struct hr_engine_stats *st)
         .read_errors = get(&e->read_errors),
         .read_requests = get(&e->read_requests),
         .read_bytes = get(&e->read_bytes),
+        .wanted_bytes = get(&e->wanted_bytes),
         .window_bytes = get(&e->window_bytes),
     };
     for (int i = 0; i < e->worker_count; i++) {

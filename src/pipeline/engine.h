@@ -68,6 +68,7 @@ void hr_engine_wake(struct hr_engine *engine);
 struct hr_engine_stats {
     uint64_t samples, batches;
     uint64_t read_requests, read_bytes, read_errors, io_retries;
+    uint64_t wanted_bytes;       /* that samples asked for: read_bytes has also what lies between and around them */
     uint64_t reader_cpu_ns;      /* CPU time of the reader thread */
     uint64_t plan_ns;            /* of it: planning batches (timed) */
     uint64_t hand_off_ns;        /* taking slots, completing and publishing batches */

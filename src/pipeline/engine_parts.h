@@ -114,7 +114,7 @@ struct hr_engine {
 
     /* statistics: written by the reader thread, read relaxed */
     _Atomic uint64_t batches, plan_ns, reader_cpu_ns, io_retries, read_errors;
-    _Atomic uint64_t read_requests, read_bytes, window_bytes;
+    _Atomic uint64_t read_requests, read_bytes, wanted_bytes, window_bytes;
     _Atomic uint64_t hand_off_ns; /* beginning, completing and publishing batches; any thread */
 };
 

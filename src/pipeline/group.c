@@ -151,9 +151,11 @@ static bool issue(struct hr_engine *e, uint32_t count)
         struct hr_sample *s = g->members[k];
         s->pending = 1; /* held while its reads are handed out: they may complete at once */
         s->io_error = 0;
+        s->wanted_bytes = 0;
         for (uint32_t f = 0; f < fields; f++) {
             const struct hr_sample_want *want = &g->wants[k * fields + f];
             s->pending += want->in_parts ? hr_parts_count(s, f) : want->bytes > 0;
+            s->wanted_bytes += want->bytes;
         }
     }
     for (uint32_t i = 0; i < span_count; i++)

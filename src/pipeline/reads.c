@@ -39,6 +39,7 @@ void hr_reads_sample_back(struct hr_engine *e, struct hr_sample *s)
 {
     struct hr_error err;
 
+    atomic_fetch_add_explicit(&e->wanted_bytes, s->wanted_bytes, memory_order_relaxed);
     if (s->io_error == 0) {
         sample_ready(e, s);
         return;

@@ -307,6 +307,7 @@ void hr_session_stats_json(struct hr_session_host *host, const struct hr_session
     hr_json_str(&b, "reader", hr_engine_reader_reason(host->engine));
     hr_json_uint(&b, "read_requests", e.read_requests);
     hr_json_uint(&b, "read_bytes", e.read_bytes);
+    hr_json_uint(&b, "wanted_bytes", e.wanted_bytes);
     hr_json_uint(&b, "read_errors", e.read_errors);
     hr_json_uint(&b, "read_retries", e.io_retries);
     hr_json_uint(&b, "reader_cpu_ns", e.reader_cpu_ns);

@@ -304,6 +304,30 @@ def test_check_and_bench_tell_the_mix(datasets, tmp_path):
     assert f"{kept} of 300 records kept, 75.000 %" in feed.run("check", path).stdout
     measured = json.loads(feed.run("bench", path, "--batches", 200, "--json").stdout)
     assert abs(measured["sources"][0]["share"] - 0.75) < 0.02
+    assert measured["shuffle_distance"] == min(s["shuffle_distance"] for s in told["sources"])
+
+
+def test_check_and_bench_tell_what_a_window_costs_and_saves(tmp_path):
+    """300 records of 2,000 bytes, one field of two read: the gaps are read along with it."""
+    rng = random.Random(3)
+    line = ['{"a": "%0500x", "b": "%01500x"}\n' % (rng.getrandbits(2000), rng.getrandbits(6000)) for _ in range(300)]
+    (tmp_path / "t.jsonl").write_text("".join(line))
+    feed.run("pack", "-q", "--compress", "a=none", "--compress", "b=none", tmp_path / "t.jsonl", tmp_path / "t.hrd")
+    keys = {"dataset": str(tmp_path / "t.hrd"), "batch": 60, "fields": {"a": {"max_bytes": 600}}}
+    told = {}
+    for order in ("none", "full", {"window": {"block": 30, "open": 1}}):
+        path = feed.write_conf(tmp_path / "w.json", {**keys, "order": order})
+        check = json.loads(feed.run("check", path, "--json").stdout)["sources"][0]["shuffle_distance"]
+        bench = json.loads(feed.run("bench", path, "--batches", 20, "--warmup", 0, "--json").stdout)
+        told[str(order)[:3]] = bench
+        assert bench["shuffle_distance"] == check
+        assert "records stored side by side come" in feed.run("bench", path, "--batches", 5).stdout
+    assert told["non"]["shuffle_distance"] == 1
+    assert 4 <= told["{'w"]["shuffle_distance"] <= 14  # 0.29 of 30
+    assert 70 <= told["ful"]["shuffle_distance"] <= 105  # 0.29 of 300
+    assert 3.5 < told["non"]["read_amplification"] < 4.1  # 2,000 of 500 bytes, but for the last record's gap
+    assert "records stored side by side come 1 samples apart (with full: 88)" in feed.run(
+        "check", feed.write_conf(tmp_path / "n.json", {**keys, "order": "none"})).stdout
 
 
 def test_fields_of_two_types_are_refused(datasets, tmp_path):

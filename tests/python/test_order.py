@@ -84,6 +84,42 @@ class Order(unittest.TestCase):
     def test_it_ends_with_the_epochs_of_the_file(self):
         self.assertEqual(len(lines(conf(batch=10, epochs=2), "--records", 55, "--count", 1000)), 10)
 
+    def test_find_is_the_inverse(self):
+        for last, order in (("wrap", "full"), ("keep", {"window": {"block": 7, "open": 3}}), ("drop", "full")):
+            text = conf(batch=12, last=last, order=order, seed=9)
+            ranks = [lines(text, "--records", 100, "--count", 60, "--rank", r, "--world", 4) for r in range(4)]
+            for record in (0, 17, 99):
+                want = [{"record": f"0:{record}", "epoch": share["epoch"], "step": share["step"], "rank": share["rank"],
+                         "sample": share["records"].index(f"0:{record}")}
+                        for batch in zip(*ranks) for share in batch if f"0:{record}" in share["records"]]
+                got = lines(text, "--records", 100, "--find", record, "--world", 4, "--count", len(want))
+                self.assertEqual(got, want)
+
+    def test_find_names_sources_and_goes_on_from_a_step(self):
+        text = json.dumps({"dataset": [{"path": "a.hrd", "weight": 3}, {"path": "b.hrd", "weight": 1}], "batch": 8})
+        batches = lines(text, "--records", "30,5", "--epoch", 2, "--step", 3, "--count", 40)
+        want = [(b["epoch"], b["step"], i) for b in batches for i, r in enumerate(b["records"]) if r == "1:4"]
+        got = lines(text, "--records", "30,5", "--find", "1:4", "--epoch", 2, "--step", 3, "--count", len(want))
+        self.assertEqual([(f["epoch"], f["step"], f["sample"]) for f in got], want)
+
+    def test_find_says_when_a_record_never_comes(self):
+        never = run(conf(batch=10, order="none"), "--records", 25, "--find", 24)
+        self.assertEqual((never.returncode, never.stdout), (1, ""))
+        self.assertIn("drop", never.stderr)
+        over = run(conf(batch=10, epochs=2), "--records", 30, "--find", 3, "--epoch", 1, "--count", 5)
+        self.assertEqual((over.returncode, len(over.stdout.splitlines())), (0, 1))
+        for wrong in ("30", "1:0", "x", "0:", ":3", "", "1" * 40, "1" * 40 + ":1"):
+            with self.subTest(wrong):
+                r = run(conf(batch=10), "--records", 30, "--find", wrong)
+                self.assertEqual((r.returncode, r.stdout), (2, ""), r.stderr)
+
+    def test_find_among_ten_thousand_million_records_answers_at_once(self):
+        begin = time.monotonic()
+        got = lines(conf(batch=4096), "--records", 10**10, "--find", 9876543210, "--epoch", 10**6)
+        self.assertLess(time.monotonic() - begin, 5)
+        there = lines(conf(batch=4096), "--records", 10**10, "--epoch", got[0]["epoch"], "--step", got[0]["step"])
+        self.assertEqual(there[0]["records"][got[0]["sample"]], "0:9876543210")
+
     def test_world_that_does_not_divide_lists_what_fits(self):
         r = run(conf(batch=12), "--records", 100, "--world", 5)
         self.assertEqual(r.returncode, 2)

@@ -358,21 +358,6 @@ static void substitutes_are_others_and_differ_by_attempt(void **state)
     }
 }
 
-static void quality_tells_orders_apart(void **state)
-{
-    struct hr_order none = order_make(HR_ORDER_NONE, HR_LAST_DROP, 1000000, 10);
-    struct hr_order full = order_make(HR_ORDER_FULL, HR_LAST_DROP, 1000000, 10);
-    struct hr_order_quality q = hr_order_quality(&none);
-
-    assert_true(q.mean_distance == 0 && q.max_distance == 0 && q.open_records == 1);
-    q = hr_order_quality(&full);
-    /* The mean distance of two uniform points is a third of the range. */
-    assert_true(q.mean_distance > 320000 && q.mean_distance < 347000);
-    assert_int_equal(q.open_records, 1000000);
-    struct hr_order window = order_make(HR_ORDER_WINDOW, HR_LAST_DROP, 1000000, 10);
-    assert_int_equal(hr_order_quality(&window).open_records, 16384);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,7 +378,6 @@ int main(void)
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(cursor_past_an_epoch_is_refused),
         cmocka_unit_test(substitutes_are_others_and_differ_by_attempt),
-        cmocka_unit_test(quality_tells_orders_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
