@@ -41,8 +41,14 @@ INLINE uint64_t widen_widths(uint64_t v)
     return _pdep_u64(v, 0x3f3f3f3f3f3f3f3full);
 }
 
-/* Eight fields from a bit on to eight bytes. Where two widths are 8 and the fields begin inside of a byte, a
- * load of 64 bits is too short: tiles that have such a pair say so (wide). */
+/* Of eight pairs of widths, as bytes: whether some pair is twice 8. Where its fields begin inside of a byte, a load
+ * of 64 bits is too short. */
+INLINE bool any_wide(uint64_t widths)
+{
+    return (widths + 0x0101010101010101ull) & 0x4040404040404040ull;
+}
+
+/* Eight fields from a bit on to eight bytes. */
 INLINE uint64_t widen_values(const uint8_t *fields, size_t bit, unsigned widths, bool wide)
 {
     uint64_t packed = wide ? load64_at(fields, bit) : load64(fields + (bit >> 3)) >> (bit & 7);

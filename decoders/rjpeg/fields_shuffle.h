@@ -54,6 +54,12 @@ INLINE uint64_t widen_widths(uint64_t v)
     return (v & 0x3f003f003f003f) | (v << 2 & 0x3f003f003f003f00);
 }
 
+/* Any fields are within reach of a load here. */
+INLINE bool any_wide(uint64_t widths)
+{
+    return false;
+}
+
 /* Eight fields from a bit on to eight bytes. */
 INLINE uint64_t widen_values(const uint8_t *fields, size_t bit, unsigned widths, bool wide)
 {

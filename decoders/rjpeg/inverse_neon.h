@@ -6,10 +6,9 @@
 #include <arm_neon.h>
 #include <stddef.h>
 
-#define RJ_INLINE static inline __attribute__((always_inline))
+#include "rjpeg/variant.h"
 
-/* The second pass's rounding and its + 128, as a number that 2^13 makes of it: 2^17 + 128 * 2^18. */
-enum { RJ_SECOND_ROUND = (1 << 4) + (128 << 5) };
+#define RJ_INLINE static inline __attribute__((always_inline))
 
 RJ_INLINE void rj_butterfly(const int32x4_t e[4], const int32x4_t o[4], int32x4_t out[8])
 {
@@ -25,17 +24,16 @@ RJ_INLINE int32x4_t rj_dot(int16x4_t a, int16_t fa, int16x4_t b, int16_t fb)
     return vmlal_n_s16(vmull_n_s16(a, fa), b, fb);
 }
 
-/* Four one-dimensional transforms side by side. round is added to what 2^13 multiplies. */
-RJ_INLINE void rj_transform8(const int16x4_t x[8], int round, int32x4_t out[8])
+RJ_INLINE int16x8_t rj_with_rounding(int16x8_t x0)
 {
-    int32x4_t sum = vaddl_s16(x[0], x[4]), difference = vsubl_s16(x[0], x[4]);
+    return vqaddq_s16(x0, vdupq_n_s16(RJ_SECOND_ROUND));
+}
 
-    if (round) {
-        sum = vaddq_s32(sum, vdupq_n_s32(round));
-        difference = vaddq_s32(difference, vdupq_n_s32(round));
-    }
-    sum = vshlq_n_s32(sum, 13);
-    difference = vshlq_n_s32(difference, 13);
+/* Four one-dimensional transforms side by side. */
+RJ_INLINE void rj_transform8(const int16x4_t x[8], int32x4_t out[8])
+{
+    int32x4_t sum = vshlq_n_s32(vaddl_s16(x[0], x[4]), 13);
+    int32x4_t difference = vshlq_n_s32(vsubl_s16(x[0], x[4]), 13);
     int32x4_t t3 = rj_dot(x[2], 10703, x[6], 4433), t2 = rj_dot(x[2], 4433, x[6], -10704);
     const int32x4_t e[4] = {vaddq_s32(sum, t3), vaddq_s32(difference, t2), vsubq_s32(difference, t2),
                             vsubq_s32(sum, t3)};
@@ -49,12 +47,10 @@ RJ_INLINE void rj_transform8(const int16x4_t x[8], int round, int32x4_t out[8])
 }
 
 /* Inputs 4 to 7 are 0. */
-RJ_INLINE void rj_transform4(const int16x4_t x[4], int round, int32x4_t out[8])
+RJ_INLINE void rj_transform4(const int16x4_t x[4], int32x4_t out[8])
 {
     int32x4_t first = vshll_n_s16(x[0], 13), t3 = vmull_n_s16(x[2], 10703), t2 = vmull_n_s16(x[2], 4433);
 
-    if (round)
-        first = vaddq_s32(first, vdupq_n_s32((int32_t)((uint32_t)round << 13)));
     const int32x4_t e[4] = {vaddq_s32(first, t3), vaddq_s32(first, t2), vsubq_s32(first, t2), vsubq_s32(first, t3)};
     const int32x4_t o[4] = {rj_dot(x[1], 11363, x[3], 9633), rj_dot(x[1], 9633, x[3], -2259),
                             rj_dot(x[1], 6437, x[3], -11362), rj_dot(x[1], 2260, x[3], -6436)};
@@ -141,19 +137,20 @@ RJ_INLINE void rj_inverse_block(const int16x8_t rows[8], uint8_t *out, size_t st
 
     for (int i = 0; i < 8; i++)
         x[i] = vget_low_s16(rows[i]);
-    rj_transform8(x, 0, low);
+    rj_transform8(x, low);
     for (int i = 0; i < 8; i++)
         x[i] = vget_high_s16(rows[i]);
-    rj_transform8(x, 0, high);
+    rj_transform8(x, high);
     for (int i = 0; i < 8; i++)
         r[i] = vrshrn_high_n_s32(vrshrn_n_s32(low[i], 11), high[i], 11);
     rj_transpose8x8(r, c);
+    c[0] = rj_with_rounding(c[0]);
     for (int i = 0; i < 8; i++)
         x[i] = vget_low_s16(c[i]);
-    rj_transform8(x, RJ_SECOND_ROUND, low);
+    rj_transform8(x, low);
     for (int i = 0; i < 8; i++)
         x[i] = vget_high_s16(c[i]);
-    rj_transform8(x, RJ_SECOND_ROUND, high);
+    rj_transform8(x, high);
     rj_store_block(low, high, out, stride);
 }
 
@@ -164,16 +161,17 @@ RJ_INLINE void rj_inverse_corner(const int16x8_t pairs[2], uint8_t *out, size_t 
     int32x4_t low[8], high[8];
     int16x8_t r[4], c[4];
 
-    rj_transform4(x, 0, low);
+    rj_transform4(x, low);
     for (int i = 0; i < 4; i++)
         r[i] = vrshrn_high_n_s32(vrshrn_n_s32(low[i], 11), low[i + 4], 11);
     rj_transpose4x4(r, c);
+    c[0] = rj_with_rounding(c[0]);
     for (int i = 0; i < 4; i++)
         x[i] = vget_low_s16(c[i]);
-    rj_transform4(x, RJ_SECOND_ROUND, low);
+    rj_transform4(x, low);
     for (int i = 0; i < 4; i++)
         x[i] = vget_high_s16(c[i]);
-    rj_transform4(x, RJ_SECOND_ROUND, high);
+    rj_transform4(x, high);
     rj_store_block(low, high, out, stride);
 }
 

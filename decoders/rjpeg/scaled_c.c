@@ -15,12 +15,13 @@ static bool run_tile(const struct rj_job *job, const uint16_t quantizer[64], uin
 {
     const uint32_t blocks[2] = {job->first, job->end};
 
-    if (!rj_tile_open(&s->tile, job->bytes, job->size, job->blocks))
-        return false;
-    if (size == 1) {
+    bool good = rj_tile_open(&s->tile, job->bytes, job->size, job->blocks);
+    if (size == 1) { /* no level looks at more than the DCs */
         rj_inverse1(s->tile.dc, quantizer[0], job->out);
         return true;
     }
+    if (!good)
+        return false;
     rj_tile_values(&s->tile, s->tile.first[job->end], s->values);
     rj_scale_tile(&s->blocks, quantizer, size, s->tile.mask, s->tile.first, s->tile.dc, s->values, blocks, job->out,
                   stride);

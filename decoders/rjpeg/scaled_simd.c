@@ -16,13 +16,14 @@ _Static_assert(sizeof(struct scratch) <= RJ_SCALED_SCRATCH_BYTES, "scratch");
 NOINLINE void unfold_values(struct tile *t, int16_t *values)
 {
     const uint8_t *folded = (const uint8_t *)t->values;
-    const __m256i one = _mm256_set1_epi16(1);
+    const __m128i one = _mm_set1_epi8(1), low7 = _mm_set1_epi8(127);
 
     for (uint32_t i = 0; i < t->wanted; i += 16) {
-        __m256i f = _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)(folded + i)));
-        __m256i sign = _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_and_si256(f, one));
-        __m256i v = _mm256_xor_si256(_mm256_srli_epi16(f, 1), sign);
-        _mm256_store_si256((__m256i *)(values + i), _mm256_add_epi16(_mm256_add_epi16(v, one), sign));
+        __m128i f = _mm_load_si128((const __m128i *)(folded + i));
+        __m128i sign = _mm_sub_epi8(_mm_setzero_si128(), _mm_and_si128(f, one));
+        __m128i v = _mm_xor_si128(_mm_and_si128(_mm_srli_epi16(f, 1), low7), sign);
+        v = _mm_add_epi8(_mm_add_epi8(v, one), sign);
+        _mm256_store_si256((__m256i *)(values + i), _mm256_cvtepi8_epi16(v));
     }
     for (uint32_t i = 0; t->head & RJ_TILE_EXCEPTIONS && i < t->wanted; i++)
         if (values[i] == -128)

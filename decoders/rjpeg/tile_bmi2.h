@@ -150,7 +150,28 @@ INLINE void unpack8(const struct tile *t, size_t *bit, unsigned widths, uint8_t 
     *bit += field.pair_bits[widths];
 }
 
-INLINE void unpack(struct tile *t, bool wide)
+/* 64 values. */
+INLINE size_t unpack64(const struct tile *t, size_t bit, uint64_t widths, uint8_t *out, bool wide)
+{
+    unpack8(t, &bit, widths & 63, out, wide);
+    unpack8(t, &bit, widths >> 8 & 63, out + 8, wide);
+    unpack8(t, &bit, widths >> 16 & 63, out + 16, wide);
+    unpack8(t, &bit, widths >> 24 & 63, out + 24, wide);
+    unpack8(t, &bit, widths >> 32 & 63, out + 32, wide);
+    unpack8(t, &bit, widths >> 40 & 63, out + 40, wide);
+    unpack8(t, &bit, widths >> 48 & 63, out + 48, wide);
+    unpack8(t, &bit, (unsigned)(widths >> 56), out + 56, wide);
+    return bit;
+}
+
+NOINLINE size_t unpack64_wide(const struct tile *t, size_t bit, uint64_t widths, uint8_t *out)
+{
+    return unpack64(t, bit, widths, out, true);
+}
+
+/* Values of the blocks up to the last one wanted, whole groups of blocks. The tile's own word for wide pairs is not
+ * taken: it may be wrong. */
+NOINLINE void unpack_fields(struct tile *t)
 {
     const uint8_t *p = t->widths;
     uint8_t *out = (uint8_t *)t->values;
@@ -159,35 +180,10 @@ INLINE void unpack(struct tile *t, bool wide)
 
     for (i = t->unpacked; i < t->wanted; i += 64, p += 6) {
         uint64_t widths = widen_widths(load64(p) >> t->width_shift);
-        unpack8(t, &bit, widths & 63, out + i, wide);
-        unpack8(t, &bit, widths >> 8 & 63, out + i + 8, wide);
-        unpack8(t, &bit, widths >> 16 & 63, out + i + 16, wide);
-        unpack8(t, &bit, widths >> 24 & 63, out + i + 24, wide);
-        unpack8(t, &bit, widths >> 32 & 63, out + i + 32, wide);
-        unpack8(t, &bit, widths >> 40 & 63, out + i + 40, wide);
-        unpack8(t, &bit, widths >> 48 & 63, out + i + 48, wide);
-        unpack8(t, &bit, (unsigned)(widths >> 56), out + i + 56, wide);
+        bit = HR_UNLIKELY(any_wide(widths)) ? unpack64_wide(t, bit, widths, out + i)
+                                            : unpack64(t, bit, widths, out + i, false);
     }
     t->unpacked = i;
-}
-
-NOINLINE void unpack_wide(struct tile *t)
-{
-    unpack(t, true);
-}
-
-NOINLINE void unpack_narrow(struct tile *t)
-{
-    unpack(t, false);
-}
-
-/* Values of the blocks up to the last one wanted, whole groups of blocks. */
-INLINE void unpack_fields(struct tile *t)
-{
-    if (HR_UNLIKELY(t->head & RJ_TILE_WIDE))
-        unpack_wide(t);
-    else
-        unpack_narrow(t);
 }
 
 /* All but the values. group: blocks that are transformed at once. */

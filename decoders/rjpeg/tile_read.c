@@ -89,6 +89,13 @@ static inline void unpack4(uint64_t packed, unsigned width, int16_t *values)
     }
 }
 
+/* The field 254, which no packer writes, is 255's value: what a signed byte makes of 128. */
+static void take_bytes(int16_t *values)
+{
+    for (int i = 0; i < 4; i++)
+        values[i] = (int8_t)values[i];
+}
+
 void rj_tile_values(struct rj_tile *t, uint32_t count, int16_t *values)
 {
     size_t bit = t->value_bit;
@@ -98,6 +105,8 @@ void rj_tile_values(struct rj_tile *t, uint32_t count, int16_t *values)
         for (int half = 0; half < 2; half++, widths >>= 3) {
             unsigned width = (widths & 7) + 1;
             unpack4(peek(t->bytes, bit), width, values + i + 4 * half);
+            if (HR_UNLIKELY(width == 8))
+                take_bytes(values + i + 4 * half);
             bit += 4 * width;
         }
     }

@@ -8,6 +8,9 @@
 enum {
     RJ_GUARD = 128,        /* bytes around rows that loops may read, or write as they like */
     RJ_TABLE_BYTES = 2048, /* a quantizer, prepared */
+    /* The second pass's rounding and its + 128, as what 2^13 makes 2^17 + 128 * 2^18 of: every level adds it to
+     * coefficient 0, saturated to 16 bits, so that absurd blocks give the same samples everywhere, too. */
+    RJ_SECOND_ROUND = (1 << 4) + (128 << 5),
 };
 
 /* One tile of a strip. Blocks [first, end) of it are wanted; writing its others is allowed. */

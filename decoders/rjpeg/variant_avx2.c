@@ -308,10 +308,9 @@ INLINE void transform4(vec x02, vec x13, bool round, vec out[8])
     butterfly(e, o, out);
 }
 
-/* The second pass's rounding and its + 128, as a number that 2^13 makes of it: 2^17 + 128 * 2^18. */
 INLINE vec with_rounding(vec x0)
 {
-    return _mm256_add_epi16(x0, _mm256_set1_epi16((1 << 4) + (128 << 5)));
+    return _mm256_adds_epi16(x0, _mm256_set1_epi16(RJ_SECOND_ROUND));
 }
 
 /* Words (a >> 11, b >> 11). */

@@ -86,7 +86,7 @@ static void make_factors(void)
     k.even02[2] = PAIR(8192, -4433);
     k.even02[3] = PAIR(8192, -10703);
     k.round1 = _mm512_set1_epi32(1 << 10);
-    k.round2 = _mm512_set1_epi32((1 << 17) + (128 << 18));
+    k.round2 = _mm512_set1_epi16(RJ_SECOND_ROUND);
     k.shift11 = _mm512_set1_epi64(0x332b0000130b0000ll);
     k.shift16 = _mm512_set1_epi64(0x0000383000001810ll);
     k.quarter = _mm512_set1_epi16(1 << 14);
@@ -166,9 +166,20 @@ INLINE void butterfly(vec e0, vec e1, vec e2, vec e3, vec o0, vec o1, vec o2, ve
     out[4] = _mm512_sub_epi32(e3, o3);
 }
 
-INLINE void transform8(vec x04, vec x26, vec x13, vec x57, vec round, vec out[8])
+/* The first sums. The first pass has its rounding from the start, the second one in coefficient 0 (with_rounding). */
+INLINE vec begin(vec x, vec factors, bool first)
 {
-    vec sum = _mm512_dpwssd_epi32(round, x04, k.sum), difference = _mm512_dpwssd_epi32(round, x04, k.difference);
+    return first ? _mm512_dpwssd_epi32(k.round1, x, factors) : _mm512_madd_epi16(x, factors);
+}
+
+INLINE vec with_rounding(vec x0)
+{
+    return _mm512_adds_epi16(x0, k.round2);
+}
+
+INLINE void transform8(vec x04, vec x26, vec x13, vec x57, bool first, vec out[8])
+{
+    vec sum = begin(x04, k.sum, first), difference = begin(x04, k.difference, first);
 
     butterfly(_mm512_dpwssd_epi32(sum, x26, k.even[0]), _mm512_dpwssd_epi32(difference, x26, k.even[1]),
               _mm512_dpwssd_epi32(difference, x26, k.even[2]), _mm512_dpwssd_epi32(sum, x26, k.even[3]),
@@ -179,10 +190,10 @@ INLINE void transform8(vec x04, vec x26, vec x13, vec x57, vec round, vec out[8]
 }
 
 /* Inputs 4 to 7 are 0. */
-INLINE void transform4(vec x02, vec x13, vec round, vec out[8])
+INLINE void transform4(vec x02, vec x13, bool first, vec out[8])
 {
-    butterfly(_mm512_dpwssd_epi32(round, x02, k.even02[0]), _mm512_dpwssd_epi32(round, x02, k.even02[1]),
-              _mm512_dpwssd_epi32(round, x02, k.even02[2]), _mm512_dpwssd_epi32(round, x02, k.even02[3]),
+    butterfly(begin(x02, k.even02[0], first), begin(x02, k.even02[1], first), begin(x02, k.even02[2], first),
+              begin(x02, k.even02[3], first),
               _mm512_madd_epi16(x13, k.odd13[0]), _mm512_madd_epi16(x13, k.odd13[1]),
               _mm512_madd_epi16(x13, k.odd13[2]), _mm512_madd_epi16(x13, k.odd13[3]), out);
 }
@@ -276,20 +287,21 @@ INLINE void inverse8(const vec x[8], uint8_t *out, size_t stride, struct feed *f
 
     for (int h = 0; h < 2; h++) {
         vec o[8], rows[4];
-        transform8(x[h], x[2 + h], x[4 + h], x[6 + h], k.round1, o);
+        transform8(x[h], x[2 + h], x[4 + h], x[6 + h], true, o);
         if (feed)
             feed16(feed);
         for (int q = 0; q < 4; q++)
             rows[q] = join_first(o[2 * q], o[2 * q + 1]);
         transpose4x4(rows, columns + 4 * h);
     }
+    columns[0] = with_rounding(columns[0]);
     transform8(_mm512_unpacklo_epi16(columns[0], columns[4]), _mm512_unpacklo_epi16(columns[2], columns[6]),
-               _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), k.round2,
+               _mm512_unpacklo_epi16(columns[1], columns[3]), _mm512_unpacklo_epi16(columns[5], columns[7]), false,
                sums[0]);
     if (feed)
         feed16(feed);
     transform8(_mm512_unpackhi_epi16(columns[0], columns[4]), _mm512_unpackhi_epi16(columns[2], columns[6]),
-               _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), k.round2,
+               _mm512_unpackhi_epi16(columns[1], columns[3]), _mm512_unpackhi_epi16(columns[5], columns[7]), false,
                sums[1]);
     if (feed)
         feed16(feed);
@@ -301,7 +313,7 @@ INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride, struct feed *f
 {
     vec o[8], rows[4], columns[4], sums[2][8];
 
-    transform4(x[0], x[1], k.round1, o);
+    transform4(x[0], x[1], true, o);
     for (int q = 0; q < 4; q++)
         rows[q] = join_first(o[2 * q], o[2 * q + 1]);
     if (feed) {
@@ -309,9 +321,10 @@ INLINE void inverse4(const vec x[2], uint8_t *out, size_t stride, struct feed *f
         feed16(feed);
     }
     transpose4x4(rows, columns);
-    transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), k.round2,
+    columns[0] = with_rounding(columns[0]);
+    transform4(_mm512_unpacklo_epi16(columns[0], columns[2]), _mm512_unpacklo_epi16(columns[1], columns[3]), false,
                sums[0]);
-    transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), k.round2,
+    transform4(_mm512_unpackhi_epi16(columns[0], columns[2]), _mm512_unpackhi_epi16(columns[1], columns[3]), false,
                sums[1]);
     if (feed) {
         feed16(feed);

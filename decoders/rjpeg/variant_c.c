@@ -131,7 +131,8 @@ static void inverse(const int16_t *block, uint8_t *out, size_t stride)
     for (int k = 0; k < 8; k++)
         rows[k] = hr_vec_pack32(narrow_first(low[k]), narrow_first(high[k]));
     transpose(rows, lines);
-    transform(lines, (1 << 17) + (128 << 18), low, high);
+    lines[0] = hr_vec_add_saturated16(lines[0], hr_vec_set16(RJ_SECOND_ROUND));
+    transform(lines, 0, low, high);
     store_block(low, high, out, stride);
 }
 

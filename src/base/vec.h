@@ -144,6 +144,22 @@ HR_VEC_INLINE hr_i32x4 hr_vec_madd(hr_i16x8 a, hr_i16x8 b)
 #endif
 }
 
+HR_VEC_INLINE hr_i16x8 hr_vec_add_saturated16(hr_i16x8 a, hr_i16x8 b)
+{
+#if defined(HR_VEC_SSE2)
+    return (hr_i16x8)_mm_adds_epi16((__m128i)a, (__m128i)b);
+#elif defined(HR_VEC_NEON)
+    return (hr_i16x8)vqaddq_s16((int16x8_t)a, (int16x8_t)b);
+#else
+    hr_i16x8 v;
+    for (int i = 0; i < 8; i++) {
+        int32_t x = a[i] + b[i];
+        v[i] = (int16_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x);
+    }
+    return v;
+#endif
+}
+
 /* High 16 bits of the products. */
 HR_VEC_INLINE hr_i16x8 hr_vec_mulhi_i16(hr_i16x8 a, hr_i16x8 b)
 {

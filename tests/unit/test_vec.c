@@ -73,6 +73,18 @@ static void test_packs_saturate(void **state)
     }
 }
 
+static void test_sums_saturate(void **state)
+{
+    struct hr_rng rng;
+
+    hr_rng_init(&rng, 3, 0, 0, 0);
+    for (int n = 0; n < ROUNDS; n++) {
+        hr_i16x8 a = random_words(&rng), b = random_words(&rng), sums = hr_vec_add_saturated16(a, b);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(sums[i], clamp(a[i] + b[i], INT16_MIN, INT16_MAX));
+    }
+}
+
 static void test_zips_and_loads(void **state)
 {
     uint8_t bytes[32];
@@ -106,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_packs_saturate),
+        cmocka_unit_test(test_sums_saturate),
         cmocka_unit_test(test_zips_and_loads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
