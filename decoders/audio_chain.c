@@ -2,7 +2,6 @@
  * sample is fixed by its facts: the draw of the start, how many samples are read, how many come out. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -50,7 +49,7 @@ static uint64_t scale_up(uint64_t samples, uint64_t from, uint32_t to)
     return (uint64_t)(v / from);
 }
 
-/* ---- create ---- */
+/* ---- init ---- */
 
 static const char *const op_names[] = {"downmix", "resample", "gain"};
 
@@ -215,25 +214,24 @@ static void set_outputs(struct audio_chain *chain, const struct hr_chain_spec *s
     }
 }
 
-static int describe(struct audio_chain *chain)
+static void describe(const struct hr_chain *head, struct hr_buf *text)
 {
     static const char *const mixes[] = {"keep", "mono", "stereo"};
-    const struct hr_chain_output *main = &chain->head.outputs[0];
-    char clip[160] = "";
+    const struct audio_chain *chain = HR_CONTAINER_OF(head, struct audio_chain, head);
+    const struct hr_chain_output *main = &head->outputs[0];
 
+    hr_buf_addf(text, "audio ");
     if (chain->clip)
-        snprintf(clip, sizeof(clip), "clip{samples: %" PRIu64 ", start: %s, past_end: %s} ",
-                 chain->clip_samples, hr_start_name(chain->start), hr_past_end_name(chain->past_end));
-    chain->head.description = hr_asprintf(
-        "audio %sdownmix{to: %s} gain{db: %g} resample{rate: %u} output{dtype: %s, layout: %s, "
-        "ragged: %s}",
-        clip, mixes[chain->mix], chain->gain_db, chain->rate, hr_dtype_name(main->dtype),
-        hr_layout_name(main->layout), main->ragged ? "true" : "false");
-    return chain->head.description ? 0 : HR_E_NOMEM;
+        hr_buf_addf(text, "clip{samples: %" PRIu64 ", start: %s, past_end: %s} ", chain->clip_samples,
+                    hr_start_name(chain->start), hr_past_end_name(chain->past_end));
+    hr_buf_addf(text, "downmix{to: %s} gain{db: %g} resample{rate: %u} output{dtype: %s, layout: %s, ragged: %s}",
+                mixes[chain->mix], chain->gain_db, chain->rate, hr_dtype_name(main->dtype),
+                hr_layout_name(main->layout), main->ragged ? "true" : "false");
 }
 
-static int build(struct audio_chain *chain, const struct hr_chain_spec *spec, struct hr_error *err)
+static int init(struct hr_chain *head, const struct hr_chain_spec *spec, struct hr_error *err)
 {
+    struct audio_chain *chain = HR_CONTAINER_OF(head, struct audio_chain, head);
     struct hr_output output;
     struct hr_clip clip;
     int ret = hr_output_read(spec->output, HR_FIELD_AUDIO, &output, err);
@@ -253,26 +251,7 @@ static int build(struct audio_chain *chain, const struct hr_chain_spec *spec, st
         (ret = check_length(chain, spec, &clip, &output, err)) < 0)
         return ret;
     set_outputs(chain, spec, &clip, &output);
-    ret = describe(chain);
-    return ret < 0 ? hr_fail(err, ret, "no memory for a chain") : 0;
-}
-
-static int create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
-{
-    struct audio_chain *chain = hr_alloc_zero(1, sizeof(*chain));
-    int ret = chain ? build(chain, spec, err) : hr_fail(err, HR_E_NOMEM, "no memory for a chain");
-
-    if (ret < 0) {
-        hr_free(chain);
-        return ret;
-    }
-    *out = &chain->head;
     return 0;
-}
-
-static void destroy(struct hr_chain *head)
-{
-    hr_free(HR_CONTAINER_OF(head, struct audio_chain, head));
 }
 
 /* ---- plan ---- */
@@ -372,24 +351,13 @@ static int plan_sample(const struct hr_chain *head, const struct hr_draw_key *ke
 
 /* ---- decode ---- */
 
-static int context_create(const struct hr_chain *head, struct hr_context **out, struct hr_error *err)
-{
-    struct audio_context *context = hr_alloc_zero(1, sizeof(*context));
-
-    if (!context)
-        return hr_fail(err, HR_E_NOMEM, "no memory for an audio decoder");
-    *out = &context->head;
-    return 0;
-}
-
-static void context_destroy(struct hr_context *head)
+static void context_finish(struct hr_context *head)
 {
     struct audio_context *context = HR_CONTAINER_OF(head, struct audio_context, head);
 
     hr_pcm_finish(&context->pcm);
     hr_sound_finish(&context->sound);
     hr_free(context->loop);
-    hr_free(context);
 }
 
 static int ended_early(uint64_t want, uint64_t got, struct hr_error *err)
@@ -516,10 +484,11 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
 
 const struct hr_chain_media hr_audio_chain_media = {
     .name = "audio",
-    .create = create,
-    .destroy = destroy,
+    .chain_bytes = sizeof(struct audio_chain),
+    .context_bytes = sizeof(struct audio_context),
+    .init = init,
+    .describe = describe,
     .plan = plan_sample,
-    .context_create = context_create,
-    .context_destroy = context_destroy,
+    .context_finish = context_finish,
     .decode = decode,
 };

@@ -1,5 +1,5 @@
-/* Chains by media type: picks the table of the field's media and keeps what is common to all three
- * (outputs, description, clearing the plan). */
+/* Chains by media type: picks the table of the field's media and keeps what is common to all (making
+ * and freeing chains and contexts, outputs, description, clearing the plan). */
 #include "decoders/chain.h"
 
 #include <stdio.h>
@@ -42,37 +42,62 @@ static int refuse_views(const struct hr_chain_spec *spec, struct hr_error *err)
     return HR_E_CONFIG;
 }
 
+static int describe(struct hr_chain *chain)
+{
+    struct hr_buf text = {0};
+
+    chain->media->describe(chain, &text);
+    if (!hr_buf_failed(&text))
+        chain->description = hr_strdup(hr_buf_str(&text));
+    hr_buf_finish(&text);
+    return chain->description ? 0 : HR_E_NOMEM;
+}
+
+static int create(const struct hr_chain_media *media, const struct hr_chain_spec *spec, struct hr_chain **out,
+                  struct hr_error *err)
+{
+    struct hr_chain *chain = hr_alloc_zero(1, media->chain_bytes);
+
+    if (!chain)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a plan");
+    chain->media = media;
+    snprintf(chain->field, sizeof(chain->field), "%s", spec->field ? spec->field : "");
+    int ret = media->init(chain, spec, err);
+    if (ret == 0 && describe(chain) < 0)
+        ret = hr_fail(err, HR_E_NOMEM, "no memory for a plan");
+    if (ret < 0) {
+        hr_chain_destroy(chain);
+        return ret;
+    }
+    *out = chain;
+    return 0;
+}
+
 int hr_chain_create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
 {
     const struct hr_chain_media *media = media_of(spec);
-    struct hr_chain *chain = NULL;
 
     if (!media)
         return hr_fail(err, HR_E_INTERNAL, "a field of type %s has no decoder chain",
                        hr_field_type_name(spec->type));
     int ret = refuse_views(spec, err);
     if (ret == 0)
-        ret = media->create(spec, &chain, err);
-    if (ret < 0) {
-        if (err && !err->file[0])
-            hr_error_at_file(err, spec->file, spec->line, spec->column);
-        if (err && !err->field[0] && spec->field)
-            hr_error_at_value(err, NULL, err->record, spec->field, err->offset);
-        return ret;
-    }
-    chain->media = media;
-    snprintf(chain->field, sizeof(chain->field), "%s", spec->field ? spec->field : "");
-    *out = chain;
-    return 0;
+        ret = create(media, spec, out, err);
+    if (ret < 0 && err && !err->file[0])
+        hr_error_at_file(err, spec->file, spec->line, spec->column);
+    if (ret < 0 && err && !err->field[0] && spec->field)
+        hr_error_at_value(err, NULL, err->record, spec->field, err->offset);
+    return ret;
 }
 
 void hr_chain_destroy(struct hr_chain *chain)
 {
     if (!chain)
         return;
+    if (chain->media->finish)
+        chain->media->finish(chain);
     hr_free(chain->description);
-    chain->description = NULL;
-    chain->media->destroy(chain);
+    hr_free(chain);
 }
 
 int hr_chain_output_count(const struct hr_chain *chain)
@@ -128,20 +153,26 @@ int hr_chain_check_parts(const struct hr_chain *chain, const struct hr_sample_pl
 
 int hr_context_create(const struct hr_chain *chain, struct hr_context **out, struct hr_error *err)
 {
-    struct hr_context *context = NULL;
-    int ret = chain->media->context_create(chain, &context, err);
+    struct hr_context *context = hr_alloc_zero(1, chain->media->context_bytes);
 
-    if (ret < 0)
-        return ret;
+    if (!context)
+        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     context->media = chain->media;
+    int ret = chain->media->context_init ? chain->media->context_init(chain, context) : 0;
+    if (ret < 0) {
+        hr_context_destroy(context);
+        return hr_fail(err, ret, "no memory for a decoder");
+    }
     *out = context;
     return 0;
 }
 
 void hr_context_destroy(struct hr_context *context)
 {
-    if (context)
-        context->media->context_destroy(context);
+    if (!context)
+        return;
+    context->media->context_finish(context);
+    hr_free(context);
 }
 
 int hr_chain_decode(const struct hr_chain *chain, struct hr_context *context,

@@ -1,5 +1,5 @@
-/* What each media (image, video, audio) implements of a chain, and the common heads of its chain and
- * context objects. chain.c dispatches over the three tables; a media's private structs begin with
+/* What each media (image, mask, video, audio) implements of a chain, and the common heads of its chain and
+ * context objects. chain.c dispatches over the four tables; a media's private structs begin with
  * these heads. */
 #ifndef HR_DECODERS_CHAIN_MEDIA_H
 #define HR_DECODERS_CHAIN_MEDIA_H
@@ -13,7 +13,7 @@ struct hr_chain {
     const struct hr_chain_media *media;
     int output_count;
     struct hr_chain_output outputs[HR_CHAIN_MAX_OUTPUTS];
-    char *description; /* canonical text with every default filled in; hr_free'd by chain.c */
+    char *description; /* canonical text with every default filled in */
     char field[HR_NAME_BYTES];
 };
 
@@ -24,10 +24,11 @@ struct hr_context {
 
 struct hr_chain_media {
     const char *name;
-    /* The chain that is returned has outputs, output_count and description filled; media and field
-     * are set by chain.c. On failure nothing is left. */
-    int (*create)(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err);
-    void (*destroy)(struct hr_chain *chain); /* description is freed before */
+    size_t chain_bytes, context_bytes; /* of its structs, which chain.c makes, zeroed, and frees */
+    /* Fills in outputs, output_count and its own. Whatever comes back, finish is called in the end; it may be NULL. */
+    int (*init)(struct hr_chain *chain, const struct hr_chain_spec *spec, struct hr_error *err);
+    void (*finish)(struct hr_chain *chain);
+    void (*describe)(const struct hr_chain *chain, struct hr_buf *text); /* once init went well */
     /* plan arrives zeroed, with facts set and read_bytes = value_bytes. */
     int (*plan)(const struct hr_chain *chain, const struct hr_draw_key *key, uint64_t value_bytes,
                 struct hr_sample_plan *plan, struct hr_error *err);
@@ -38,9 +39,9 @@ struct hr_chain_media {
     void (*parts)(const struct hr_chain *chain, const struct hr_sample_plan *plan, struct hr_chain_parts *parts);
     int (*check_parts)(const struct hr_chain *chain, const struct hr_sample_plan *plan, const uint8_t *value,
                        size_t bytes, struct hr_error *err);
-    int (*context_create)(const struct hr_chain *chain, struct hr_context **out,
-                          struct hr_error *err);
-    void (*context_destroy)(struct hr_context *context);
+    /* 0 or the code of what it could not get; context_finish is called in the end. NULL: zeroes will do. */
+    int (*context_init)(const struct hr_chain *chain, struct hr_context *context);
+    void (*context_finish)(struct hr_context *context);
     int (*decode)(const struct hr_chain *chain, struct hr_context *context,
                   const struct hr_sample_plan *plan, unsigned encoding, const uint8_t *value,
                   size_t value_bytes, void *const dst[HR_CHAIN_MAX_OUTPUTS], struct hr_error *err);

@@ -24,27 +24,19 @@ struct image_context {
 
 enum { ROW_PAD = 64 };
 
-static void destroy(struct hr_chain *base)
+static int init(struct hr_chain *base, const struct hr_chain_spec *spec, struct hr_error *err)
 {
-    struct hr_image_chain *chain = HR_CONTAINER_OF(base, struct hr_image_chain, base);
-
-    hr_free(chain->views.groups);
-    hr_free(chain);
+    return hr_image_spec_read(spec, HR_CONTAINER_OF(base, struct hr_image_chain, base), err);
 }
 
-static int create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
+static void finish(struct hr_chain *base)
 {
-    struct hr_image_chain *chain = hr_alloc_zero(1, sizeof(*chain));
+    hr_free(HR_CONTAINER_OF(base, struct hr_image_chain, base)->views.groups);
+}
 
-    if (!chain)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a plan");
-    int ret = hr_image_spec_read(spec, chain, err);
-    if (ret < 0) {
-        destroy(&chain->base);
-        return ret;
-    }
-    *out = &chain->base;
-    return 0;
+static void describe(const struct hr_chain *base, struct hr_buf *text)
+{
+    hr_image_spec_describe(HR_CONTAINER_OF(base, struct hr_image_chain, base), text);
 }
 
 static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *key,
@@ -96,7 +88,7 @@ static int check_parts(const struct hr_chain *base, const struct hr_sample_plan 
     return hr_repacked_check(plan, &boxes, value, bytes, err);
 }
 
-static void context_destroy(struct hr_context *base)
+static void context_finish(struct hr_context *base)
 {
     struct image_context *context = HR_CONTAINER_OF(base, struct image_context, base);
 
@@ -106,30 +98,21 @@ static void context_destroy(struct hr_context *base)
     hr_free(context->profile.room);
     hr_free(context->profile.around);
     hr_free(context->row);
-    hr_free(context);
 }
 
 /* The JPEG state is made up front; the others when a picture of their format comes. */
-static int context_create(const struct hr_chain *base, struct hr_context **out,
-                          struct hr_error *err)
+static int context_init(const struct hr_chain *base, struct hr_context *context_base)
 {
     const struct hr_image_chain *chain = HR_CONTAINER_OF(base, struct hr_image_chain, base);
-    struct image_context *context = hr_alloc_zero(1, sizeof(*context));
+    struct image_context *context = HR_CONTAINER_OF(context_base, struct image_context, base);
 
-    if (!context)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     context->states.max_width = chain->max_width;
     int ret = hr_view_pictures_create(&chain->views, &context->pictures);
     if (ret == 0)
         ret = hr_image_states_prepare(&context->states, &hr_decoder_jpeg);
     if (ret == 0 && chain->managed)
         ret = hr_icc_create(&context->icc);
-    if (ret < 0) {
-        context_destroy(&context->base);
-        return hr_fail(err, ret, "no memory for a decoder");
-    }
-    *out = &context->base;
-    return 0;
+    return ret;
 }
 
 static bool push(void *user, const uint8_t *row)
@@ -256,14 +239,17 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base,
 
 const struct hr_chain_media hr_image_chain_media = {
     .name = "image",
-    .create = create,
-    .destroy = destroy,
+    .chain_bytes = sizeof(struct hr_image_chain),
+    .context_bytes = sizeof(struct image_context),
+    .init = init,
+    .finish = finish,
+    .describe = describe,
     .plan = plan_sample,
     .plan_parts = plan_parts,
     .parts = find_parts,
     .check_parts = check_parts,
-    .context_create = context_create,
-    .context_destroy = context_destroy,
+    .context_init = context_init,
+    .context_finish = context_finish,
     .decode = decode,
 };
 

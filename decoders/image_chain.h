@@ -17,5 +17,7 @@ struct hr_image_chain {
 /* chain: zeroed. Whatever comes back, the views' groups are the caller's to free. */
 int hr_image_spec_read(const struct hr_chain_spec *spec, struct hr_image_chain *chain, struct hr_error *err)
     HR_MUST_CHECK;
+/* The canonical text. */
+void hr_image_spec_describe(const struct hr_image_chain *chain, struct hr_buf *text);
 
 #endif

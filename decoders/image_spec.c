@@ -201,54 +201,6 @@ static int fill_views(struct hr_image_chain *chain, const struct hr_chain_spec *
     return ret;
 }
 
-/* ---- the canonical text ---- */
-
-static void describe_ops(const struct hr_view_group *group, struct hr_buf *text)
-{
-    hr_buf_addf(text, "ops[");
-    hr_op_chain_describe(&group->ops, text);
-    hr_buf_addf(text, "]");
-}
-
-static void describe_output(const struct hr_view_group *group, bool ragged, struct hr_buf *text)
-{
-    hr_buf_addf(text, "output{%s %s%s}", hr_dtype_name(group->target.dtype),
-                hr_layout_name(group->target.planar ? HR_LAYOUT_NCHW : HR_LAYOUT_NHWC), ragged ? " ragged" : "");
-}
-
-static int describe(struct hr_image_chain *chain)
-{
-    const struct hr_views *views = &chain->views;
-    const struct hr_chain_output *out = chain->base.outputs;
-    bool named = out[0].suffix[0];
-    struct hr_buf text = {0};
-
-    hr_buf_addf(&text, "image ");
-    if (!named) {
-        describe_ops(&views->groups[0], &text);
-        hr_buf_addf(&text, " ");
-    }
-    hr_buf_addf(&text, "exif=%s scaled_decode=%s%s channels=%u", exif_words[!chain->apply_exif],
-                scaled_words[chain->scaled], chain->managed ? " icc=srgb" : "", chain->channels);
-    for (int i = 0; named && i < views->group_count; i++) {
-        hr_buf_addf(&text, " views%s{count=%u ", out[i].suffix, views->groups[i].count);
-        describe_ops(&views->groups[i], &text);
-        hr_buf_addf(&text, " ");
-        describe_output(&views->groups[i], false, &text);
-        hr_buf_addf(&text, "}");
-    }
-    if (!named) {
-        hr_buf_addf(&text, " ");
-        describe_output(&views->groups[0], out[0].ragged, &text);
-        if (views->groups[0].axis)
-            hr_buf_addf(&text, " views=%u", views->count);
-    }
-    if (!hr_buf_failed(&text))
-        chain->base.description = hr_strdup(hr_buf_str(&text));
-    hr_buf_finish(&text);
-    return chain->base.description ? 0 : HR_E_NOMEM;
-}
-
 int hr_image_spec_read(const struct hr_chain_spec *spec, struct hr_image_chain *chain, struct hr_error *err)
 {
     size_t groups = spec->view_spec_count ? (size_t)spec->view_spec_count : 1;
@@ -270,8 +222,48 @@ int hr_image_spec_read(const struct hr_chain_spec *spec, struct hr_image_chain *
     chain->views.groups = hr_alloc_zero(groups, sizeof(*chain->views.groups));
     if (!chain->views.groups)
         return hr_fail(err, HR_E_NOMEM, "no memory for a plan");
-    ret = fill_views(chain, spec, &options, err);
-    if (ret < 0)
-        return ret;
-    return describe(chain) < 0 ? hr_fail(err, HR_E_NOMEM, "no memory for a plan") : 0;
+    return fill_views(chain, spec, &options, err);
+}
+
+/* ---- the canonical text ---- */
+
+static void describe_ops(const struct hr_view_group *group, struct hr_buf *text)
+{
+    hr_buf_addf(text, "ops[");
+    hr_op_chain_describe(&group->ops, text);
+    hr_buf_addf(text, "]");
+}
+
+static void describe_output(const struct hr_view_group *group, bool ragged, struct hr_buf *text)
+{
+    hr_buf_addf(text, "output{%s %s%s}", hr_dtype_name(group->target.dtype),
+                hr_layout_name(group->target.planar ? HR_LAYOUT_NCHW : HR_LAYOUT_NHWC), ragged ? " ragged" : "");
+}
+
+void hr_image_spec_describe(const struct hr_image_chain *chain, struct hr_buf *text)
+{
+    const struct hr_views *views = &chain->views;
+    const struct hr_chain_output *out = chain->base.outputs;
+    bool named = out[0].suffix[0];
+
+    hr_buf_addf(text, "image ");
+    if (!named) {
+        describe_ops(&views->groups[0], text);
+        hr_buf_addf(text, " ");
+    }
+    hr_buf_addf(text, "exif=%s scaled_decode=%s%s channels=%u", exif_words[!chain->apply_exif],
+                scaled_words[chain->scaled], chain->managed ? " icc=srgb" : "", chain->channels);
+    for (int i = 0; named && i < views->group_count; i++) {
+        hr_buf_addf(text, " views%s{count=%u ", out[i].suffix, views->groups[i].count);
+        describe_ops(&views->groups[i], text);
+        hr_buf_addf(text, " ");
+        describe_output(&views->groups[i], false, text);
+        hr_buf_addf(text, "}");
+    }
+    if (!named) {
+        hr_buf_addf(text, " ");
+        describe_output(&views->groups[0], out[0].ragged, text);
+        if (views->groups[0].axis)
+            hr_buf_addf(text, " views=%u", views->count);
+    }
 }

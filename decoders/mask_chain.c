@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "decoders/image_choice.h"
 #include "decoders/image_lead.h"
 #include "decoders/ops/picture.h"
@@ -64,44 +63,26 @@ static void fill_output(struct mask_chain *chain)
     chain->base.output_count = 1;
 }
 
-static int describe(struct mask_chain *chain)
+static void describe(const struct hr_chain *base, struct hr_buf *text)
 {
-    struct hr_buf text = {0};
+    const struct mask_chain *chain = HR_CONTAINER_OF(base, struct mask_chain, base);
 
-    hr_buf_addf(&text, "mask ops[");
-    hr_op_chain_describe(chain->lead.ops, &text);
-    hr_buf_addf(&text, "] exif=%s fill=%u output{%s%s}", chain->lead.apply_exif ? "apply" : "ignore", chain->fill,
+    hr_buf_addf(text, "mask ops[");
+    hr_op_chain_describe(chain->lead.ops, text);
+    hr_buf_addf(text, "] exif=%s fill=%u output{%s%s}", chain->lead.apply_exif ? "apply" : "ignore", chain->fill,
                 hr_dtype_name(chain->dtype), chain->lead.ragged ? " ragged" : "");
-    if (!hr_buf_failed(&text))
-        chain->base.description = hr_strdup(hr_buf_str(&text));
-    hr_buf_finish(&text);
-    return chain->base.description ? 0 : HR_E_NOMEM;
 }
 
-static int create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
+static int init(struct hr_chain *base, const struct hr_chain_spec *spec, struct hr_error *err)
 {
-    struct mask_chain *chain = hr_alloc_zero(1, sizeof(*chain));
+    struct mask_chain *chain = HR_CONTAINER_OF(base, struct mask_chain, base);
 
-    if (!chain)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a plan");
     HR_ASSERT(hr_image_chain_lead(spec->leader, &chain->lead));
     chain->max_width = spec->max_width;
     int ret = read_options(spec, chain, err);
-    if (ret == 0) {
+    if (ret == 0)
         fill_output(chain);
-        ret = describe(chain) < 0 ? hr_fail(err, HR_E_NOMEM, "no memory for a plan") : 0;
-    }
-    if (ret < 0) {
-        hr_free(chain);
-        return ret;
-    }
-    *out = &chain->base;
-    return 0;
-}
-
-static void destroy(struct hr_chain *chain)
-{
-    hr_free(HR_CONTAINER_OF(chain, struct mask_chain, base));
+    return ret;
 }
 
 static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *key, uint64_t value_bytes,
@@ -126,31 +107,24 @@ static int plan_sample(const struct hr_chain *base, const struct hr_draw_key *ke
                    plan->shape[0][1], plan->shape[0][0]);
 }
 
-static void context_destroy(struct hr_context *base)
+static void context_finish(struct hr_context *base)
 {
     struct mask_context *context = HR_CONTAINER_OF(base, struct mask_context, base);
 
     hr_image_states_finish(&context->states);
     hr_picture_destroy(context->picture);
-    hr_free(context);
 }
 
-static int context_create(const struct hr_chain *base, struct hr_context **out, struct hr_error *err)
+static int context_init(const struct hr_chain *base, struct hr_context *context_base)
 {
     const struct mask_chain *chain = HR_CONTAINER_OF(base, struct mask_chain, base);
-    struct mask_context *context = hr_alloc_zero(1, sizeof(*context));
+    struct mask_context *context = HR_CONTAINER_OF(context_base, struct mask_context, base);
 
-    if (!context)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a decoder");
     context->states.max_width = chain->max_width;
     int ret = hr_picture_create(&context->picture);
-    if (ret < 0) {
-        context_destroy(&context->base);
-        return hr_fail(err, ret, "no memory for a decoder");
-    }
-    hr_picture_only_geometry(context->picture, true, chain->fill);
-    *out = &context->base;
-    return 0;
+    if (ret == 0)
+        hr_picture_only_geometry(context->picture, true, chain->fill);
+    return ret;
 }
 
 static bool push(void *user, const uint8_t *row)
@@ -211,10 +185,12 @@ static int decode(const struct hr_chain *base, struct hr_context *context_base, 
 
 const struct hr_chain_media hr_mask_chain_media = {
     .name = "mask",
-    .create = create,
-    .destroy = destroy,
+    .chain_bytes = sizeof(struct mask_chain),
+    .context_bytes = sizeof(struct mask_context),
+    .init = init,
+    .describe = describe,
     .plan = plan_sample,
-    .context_create = context_create,
-    .context_destroy = context_destroy,
+    .context_init = context_init,
+    .context_finish = context_finish,
     .decode = decode,
 };

@@ -3,7 +3,6 @@
  * presentation: what comes out never depends on where a keyframe lies. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -43,7 +42,7 @@ struct video_context {
     uint32_t *places; /* in the presentation, of each frame of the clip */
 };
 
-/* ---- create ---- */
+/* ---- init ---- */
 
 static int fail_at_call(const struct hr_call *call, const char *text, struct hr_error *err)
 {
@@ -152,29 +151,25 @@ static void set_outputs(struct video_chain *chain, bool ragged)
         .max_bytes = chain->frames * sizeof(double)};
 }
 
-static int describe(struct video_chain *chain)
+static void describe(const struct hr_chain *head, struct hr_buf *text)
 {
-    struct hr_buf text = {0};
+    const struct video_chain *chain = HR_CONTAINER_OF(head, struct video_chain, head);
 
-    hr_buf_addf(&text, "video clip{frames: %u", chain->frames);
+    hr_buf_addf(text, "video clip{frames: %u", chain->frames);
     if (chain->fps > 0)
-        hr_buf_addf(&text, ", fps: %.17g", chain->fps);
+        hr_buf_addf(text, ", fps: %.17g", chain->fps);
     else if (chain->stride)
-        hr_buf_addf(&text, ", stride: %u", chain->stride);
-    hr_buf_addf(&text, ", start: %s, past_end: %s} ops[", hr_start_name(chain->start),
+        hr_buf_addf(text, ", stride: %u", chain->stride);
+    hr_buf_addf(text, ", start: %s, past_end: %s} ops[", hr_start_name(chain->start),
                 hr_past_end_name(chain->past_end));
-    hr_op_chain_describe(&chain->ops, &text);
-    hr_buf_addf(&text, "] channels=%u output{%s %s%s}", chain->target.channels,
-                hr_dtype_name(chain->target.dtype), hr_layout_name(chain->layout),
-                chain->head.outputs[0].ragged ? " ragged" : "");
-    if (!hr_buf_failed(&text))
-        chain->head.description = hr_strdup(hr_buf_str(&text));
-    hr_buf_finish(&text);
-    return chain->head.description ? 0 : HR_E_NOMEM;
+    hr_op_chain_describe(&chain->ops, text);
+    hr_buf_addf(text, "] channels=%u output{%s %s%s}", chain->target.channels, hr_dtype_name(chain->target.dtype),
+                hr_layout_name(chain->layout), head->outputs[0].ragged ? " ragged" : "");
 }
 
-static int build(struct video_chain *chain, const struct hr_chain_spec *spec, struct hr_error *err)
+static int init(struct hr_chain *head, const struct hr_chain_spec *spec, struct hr_error *err)
 {
+    struct video_chain *chain = HR_CONTAINER_OF(head, struct video_chain, head);
     /* Rotation may swap the axes, so each bound is the larger of the two. */
     uint32_t side = spec->max_width > spec->max_height ? spec->max_width : spec->max_height;
     struct hr_op_shape shape = {
@@ -193,28 +188,9 @@ static int build(struct video_chain *chain, const struct hr_chain_spec *spec, st
         ret = hr_op_chain_init(&chain->ops, spec->ops, spec->op_count, &shape, err);
     if (ret == 0)
         ret = set_target(chain, &clip, &output, err);
-    if (ret < 0)
-        return ret;
-    set_outputs(chain, output.ragged);
-    return describe(chain) < 0 ? hr_fail(err, HR_E_NOMEM, "no memory for a chain") : 0;
-}
-
-static int create(const struct hr_chain_spec *spec, struct hr_chain **out, struct hr_error *err)
-{
-    struct video_chain *chain = hr_alloc_zero(1, sizeof(*chain));
-    int ret = chain ? build(chain, spec, err) : hr_fail(err, HR_E_NOMEM, "no memory for a chain");
-
-    if (ret < 0) {
-        hr_free(chain);
-        return ret;
-    }
-    *out = &chain->head;
-    return 0;
-}
-
-static void destroy(struct hr_chain *head)
-{
-    hr_free(HR_CONTAINER_OF(head, struct video_chain, head));
+    if (ret == 0)
+        set_outputs(chain, output.ragged);
+    return ret;
 }
 
 /* ---- plan ---- */
@@ -321,7 +297,7 @@ static int plan_sample(const struct hr_chain *head, const struct hr_draw_key *ke
 
 /* ---- context ---- */
 
-static void context_destroy(struct hr_context *head)
+static void context_finish(struct hr_context *head)
 {
     struct video_context *context = HR_CONTAINER_OF(head, struct video_context, head);
 
@@ -331,25 +307,16 @@ static void context_destroy(struct hr_context *head)
     hr_frame_rgb_finish(&context->rgb);
     hr_picture_destroy(context->picture);
     hr_free(context->places);
-    hr_free(context);
 }
 
-static int context_create(const struct hr_chain *head, struct hr_context **out, struct hr_error *err)
+static int context_init(const struct hr_chain *head, struct hr_context *context_head)
 {
-    struct video_context *context = hr_alloc_zero(1, sizeof(*context));
+    const struct video_chain *chain = HR_CONTAINER_OF(head, struct video_chain, head);
+    struct video_context *context = HR_CONTAINER_OF(context_head, struct video_context, head);
 
-    if (!context)
-        return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
     context->held = hr_av.av_frame_alloc();
-    context->places = hr_alloc_zero(
-        HR_CONTAINER_OF(head, const struct video_chain, head)->frames, sizeof(uint32_t));
-    if (!context->held || !context->places ||
-        hr_picture_create(&context->picture) < 0) {
-        context_destroy(&context->head);
-        return hr_fail(err, HR_E_NOMEM, "no memory for a video decoder");
-    }
-    *out = &context->head;
-    return 0;
+    context->places = hr_alloc_zero(chain->frames, sizeof(uint32_t));
+    return context->held && context->places ? hr_picture_create(&context->picture) : HR_E_NOMEM;
 }
 
 /* ---- decode ---- */
@@ -653,10 +620,12 @@ static int decode(const struct hr_chain *head, struct hr_context *context_head,
 
 const struct hr_chain_media hr_video_chain_media = {
     .name = "video",
-    .create = create,
-    .destroy = destroy,
+    .chain_bytes = sizeof(struct video_chain),
+    .context_bytes = sizeof(struct video_context),
+    .init = init,
+    .describe = describe,
     .plan = plan_sample,
-    .context_create = context_create,
-    .context_destroy = context_destroy,
+    .context_init = context_init,
+    .context_finish = context_finish,
     .decode = decode,
 };
