@@ -29,6 +29,9 @@
 
 HR_NORETURN HR_COLD void hr_assert_failed(const char *cond, const char *file, int line);
 
+/* Products of 64-bit numbers, in full. */
+__extension__ typedef unsigned __int128 hr_u128;
+
 static inline uint64_t hr_min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

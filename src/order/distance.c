@@ -9,8 +9,6 @@
 
 enum { PAIRS_MAX = 1023 };
 
-__extension__ typedef unsigned __int128 u128;
-
 static int by_size(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -48,7 +46,7 @@ double hr_order_distance(const struct hr_order *order, uint32_t source)
         return 0;
     hr_sequence_enter(s, 0, &entered);
     for (uint64_t i = 0; i < pairs; i++) {
-        uint64_t record = (uint64_t)((u128)i * (s->record_count - 1) / pairs);
+        uint64_t record = (uint64_t)((hr_u128)i * (s->record_count - 1) / pairs);
         uint64_t a = hr_sequence_index_of(s, &entered, record);
         uint64_t b = hr_sequence_index_of(s, &entered, record + 1);
         distances[i] = a > b ? a - b : b - a;

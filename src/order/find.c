@@ -6,8 +6,6 @@
 #include "order/selection.h"
 #include "order/sequence.h"
 
-__extension__ typedef unsigned __int128 u128;
-
 static bool find_in_whole(const struct hr_order *order, uint64_t index, uint64_t *epoch,
                           uint64_t *position)
 {
@@ -52,9 +50,9 @@ bool hr_order_batch_of(const struct hr_order *order, uint64_t epoch, uint64_t po
         return cursor->step < hr_order_steps(order, epoch);
     }
     /* Batches of the endless sequence of epochs; one belongs to the epoch in which it begins. */
-    u128 at = (u128)epoch * order->epoch_samples + position, start = at - at % batch;
+    hr_u128 at = (hr_u128)epoch * order->epoch_samples + position, start = at - at % batch;
     cursor->epoch = (uint64_t)(start / order->epoch_samples);
-    u128 before = (u128)cursor->epoch * order->epoch_samples;
+    hr_u128 before = (hr_u128)cursor->epoch * order->epoch_samples;
     cursor->step = (uint64_t)(start / batch - (before + batch - 1) / batch);
     *sample = (uint32_t)(at % batch);
     return true;

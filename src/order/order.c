@@ -10,8 +10,6 @@
 #include "order/selection.h"
 #include "order/sequence.h"
 
-__extension__ typedef unsigned __int128 u128;
-
 
 static int check_numbers(const struct hr_order_spec *spec, struct hr_error *err)
 {
@@ -108,7 +106,7 @@ static uint64_t first_index(const struct hr_order *order, uint64_t epoch)
 
     if (order->spec.last != HR_LAST_WRAP)
         return 0;
-    uint64_t rest = (uint64_t)((u128)epoch * order->epoch_samples % batch);
+    uint64_t rest = (uint64_t)((hr_u128)epoch * order->epoch_samples % batch);
     return rest ? batch - rest : 0;
 }
 
@@ -130,8 +128,8 @@ void hr_order_next(const struct hr_order *order, struct hr_cursor *cursor)
     }
     if (order->spec.last == HR_LAST_WRAP) {
         /* A batch larger than the dataset may pass over whole epochs. */
-        u128 next = first_index(order, cursor->epoch) +
-                    ((u128)cursor->step + 1) * order->spec.batch;
+        hr_u128 next = first_index(order, cursor->epoch) +
+                    ((hr_u128)cursor->step + 1) * order->spec.batch;
         cursor->epoch += (uint64_t)(next / order->epoch_samples);
     } else {
         cursor->epoch++;
@@ -141,13 +139,13 @@ void hr_order_next(const struct hr_order *order, struct hr_cursor *cursor)
 
 uint64_t hr_order_ordinal(const struct hr_order *order, struct hr_cursor cursor)
 {
-    u128 before;
+    hr_u128 before;
 
     if (order->spec.last == HR_LAST_WRAP) {
-        u128 records = (u128)cursor.epoch * order->epoch_samples;
+        hr_u128 records = (hr_u128)cursor.epoch * order->epoch_samples;
         before = records / order->spec.batch + (records % order->spec.batch != 0);
     } else {
-        before = (u128)cursor.epoch * hr_order_steps(order, cursor.epoch);
+        before = (hr_u128)cursor.epoch * hr_order_steps(order, cursor.epoch);
     }
     before += cursor.step;
     return before > UINT64_MAX ? UINT64_MAX : (uint64_t)before;
@@ -160,7 +158,7 @@ int hr_order_check_cursor(const struct hr_order *order, struct hr_cursor cursor,
         return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the last possible, 2^62",
                        cursor.epoch);
     uint64_t steps = hr_order_steps(order, cursor.epoch);
-    if (order->mix && ((u128)cursor.epoch + 1) * order->epoch_samples + order->spec.batch > HR_ORDER_MIX_END)
+    if (order->mix && ((hr_u128)cursor.epoch + 1) * order->epoch_samples + order->spec.batch > HR_ORDER_MIX_END)
         return hr_fail(err, HR_E_STATE, "epoch %" PRIu64 " is past the mixture's last, at 2^63 samples",
                        cursor.epoch);
     if (cursor.step < steps)
@@ -277,7 +275,7 @@ void hr_order_places(const struct hr_order *order, struct hr_cursor cursor, uint
                      uint32_t count, struct hr_place *places)
 {
     uint64_t records = order->epoch_samples;
-    u128 offset = (u128)cursor.step * order->spec.batch + first_index(order, cursor.epoch) + first;
+    hr_u128 offset = (hr_u128)cursor.step * order->spec.batch + first_index(order, cursor.epoch) + first;
     uint64_t epoch = cursor.epoch;
     struct hr_sequence_epoch eo;
 
