@@ -91,6 +91,10 @@ extern const struct hr_decoder hr_decoder_gif, hr_decoder_bmp, hr_decoder_tiff, 
 extern const struct hr_image_decoder hr_repacked_jpeg_decoder;
 extern const struct hr_decoder hr_decoder_av; /* every audio and video container */
 
+/* Decodes the whole picture for nothing but its errors. */
+int hr_image_verify(const struct hr_image_decoder *image, const uint8_t *bytes, size_t count,
+                    const struct hr_facts *facts, struct hr_error *err) HR_MUST_CHECK;
+
 /* What a decoder answers when ids are wanted of a picture that has none: "RGB", "16 bits" … */
 int hr_image_no_ids(const char *what, struct hr_error *err) HR_MUST_CHECK;
 

@@ -213,25 +213,6 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
     return ret;
 }
 
-static bool ignore_row(void *user, const uint8_t *row)
-{
-    return true;
-}
-
-static int verify_all(const uint8_t *bytes, size_t count, const struct hr_facts *facts,
-                      struct hr_error *err)
-{
-    struct png_state s = {0};
-    struct hr_image_request all = {.bytes = bytes, .count = count,
-                                   .w = facts->width, .h = facts->height,
-                                   .picture_w = facts->width, .picture_h = facts->height,
-                                   .channels = 3, .shrink = 1, .push = ignore_row};
-    int ret = decode(&s, &all, err);
-
-    hr_free(s.pixels);
-    return ret;
-}
-
 static uint32_t channels_of(const struct spng_ihdr *ihdr)
 {
     switch (ihdr->color_type) {
@@ -263,7 +244,7 @@ static int measure(const uint8_t *bytes, size_t count, bool verify, struct hr_fa
             facts->orientation = hr_exif_orientation((const uint8_t *)exif.data, exif.length);
     }
     spng_ctx_free(ctx);
-    return ret == 0 && verify ? verify_all(bytes, count, facts, err) : ret;
+    return ret == 0 && verify ? hr_image_verify(hr_decoder_png.image, bytes, count, facts, err) : ret;
 }
 
 static enum hr_media_format sniff(const uint8_t *b, size_t n)

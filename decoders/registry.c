@@ -114,6 +114,27 @@ int hr_media_measure(const uint8_t *bytes, size_t count, enum hr_field_type want
     return 0;
 }
 
+static bool ignore_row(void *user, const uint8_t *row)
+{
+    return true;
+}
+
+int hr_image_verify(const struct hr_image_decoder *image, const uint8_t *bytes, size_t count,
+                    const struct hr_facts *facts, struct hr_error *err)
+{
+    const struct hr_image_request all = {.bytes = bytes, .count = count, .w = facts->width, .h = facts->height,
+                                         .picture_w = facts->width, .picture_h = facts->height, .channels = 3,
+                                         .shrink = 1, .push = ignore_row};
+    void *state;
+    int ret = image->create(facts->width, &state);
+
+    if (ret < 0)
+        return hr_fail(err, ret, "no memory to decode a picture");
+    ret = image->decode(state, &all, err);
+    image->destroy(state);
+    return ret;
+}
+
 int hr_image_no_ids(const char *what, struct hr_error *err)
 {
     hr_fail(err, HR_E_FORMAT, "a mask's pixels are class ids, gray or of a palette, of 8 bits at most; this one is %s",

@@ -141,25 +141,6 @@ static int decode(void *state, const struct hr_image_request *r, struct hr_error
     return features.has_animation ? decode_animated(state, r, err) : decode_still(state, r, err);
 }
 
-static bool ignore_row(void *user, const uint8_t *row)
-{
-    return true;
-}
-
-static int verify_all(const uint8_t *bytes, size_t count, const struct hr_facts *facts,
-                      struct hr_error *err)
-{
-    struct webp_state s = {0};
-    struct hr_image_request all = {.bytes = bytes, .count = count,
-                                   .w = facts->width, .h = facts->height,
-                                   .picture_w = facts->width, .picture_h = facts->height,
-                                   .channels = 3, .shrink = 1, .push = ignore_row};
-    int ret = decode(&s, &all, err);
-
-    hr_free(s.pixels);
-    return ret;
-}
-
 /* The body of a chunk (EXIF comes after the pictures); chunks are padded to even sizes. */
 static const uint8_t *find_chunk(const uint8_t *b, size_t n, const char *name, size_t *bytes)
 {
@@ -204,7 +185,7 @@ static int measure(const uint8_t *bytes, size_t count, bool verify, struct hr_fa
     facts->channels = features.has_alpha ? 4 : 3;
     facts->bit_depth = 8;
     facts->orientation = find_orientation(bytes, count);
-    return verify ? verify_all(bytes, count, facts, err) : 0;
+    return verify ? hr_image_verify(hr_decoder_webp.image, bytes, count, facts, err) : 0;
 }
 
 static enum hr_media_format sniff(const uint8_t *b, size_t n)

@@ -12,9 +12,20 @@
 #include "rjpeg_check.h"
 
 const char *const rjpeg_variants[RJPEG_VARIANTS] = {HR_RJPEG_VARIANTS};
+struct hr_rjpeg *decoder;
 
-void rjpeg_check_box(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct picture *p,
-                      struct hr_rjpeg_box box)
+int rjpeg_open(void **state)
+{
+    return hr_rjpeg_create(&decoder);
+}
+
+int rjpeg_close(void **state)
+{
+    hr_rjpeg_destroy(decoder);
+    return 0;
+}
+
+void rjpeg_check_box(const struct hr_rjpeg_view *view, const struct picture *p, struct hr_rjpeg_box box)
 {
     struct rows rows = {.expected = p, .box = box};
     struct hr_rjpeg_sink sink = {.row = jpeg_check_row, .user = &rows, .channels = p->channels};
@@ -22,10 +33,10 @@ void rjpeg_check_box(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const
 
     if (p->channels == 3 && box.x & 1) /* some of the boxes */
         sink.planes = jpeg_check_planes;
-    if (hr_rjpeg_decode(d, view, &box, &sink, &err) < 0)
-        fail_msg("%s: %s", hr_rjpeg_variant(d), err.text);
+    if (hr_rjpeg_decode(decoder, view, &box, &sink, &err) < 0)
+        fail_msg("%s: %s", hr_rjpeg_variant(decoder), err.text);
     if (rows.wrong || rows.y != box.h)
-        fail_msg("%s: %ux%u box %u,%u %ux%u: %llu of %u rows are wrong", hr_rjpeg_variant(d), p->width, p->height,
+        fail_msg("%s: %ux%u box %u,%u %ux%u: %llu of %u rows are wrong", hr_rjpeg_variant(decoder), p->width, p->height,
                  box.x, box.y, box.w, box.h, (unsigned long long)rows.wrong, rows.y);
 }
 
@@ -41,8 +52,7 @@ struct hr_rjpeg_box rjpeg_random_box(struct hr_rng *rng, const struct picture *p
 }
 
 /* The box again, from a buffer that holds only the ranges that it is said to need. */
-static void check_ranges(struct hr_rjpeg *d, const struct hr_buf *packed, const struct picture *p,
-                         struct hr_rjpeg_box box)
+static void check_ranges(const struct hr_buf *packed, const struct picture *p, struct hr_rjpeg_box box)
 {
     struct hr_rjpeg_info info;
     struct hr_rjpeg_range ranges[64];
@@ -57,12 +67,12 @@ static void check_ranges(struct hr_rjpeg *d, const struct hr_buf *packed, const 
         memcpy(part + (ranges[i].off - first), packed->data + ranges[i].off, ranges[i].bytes);
     struct hr_rjpeg_view view = {
         .head = packed->data, .head_bytes = info.head_bytes, .data = part, .data_off = first, .data_bytes = bytes};
-    rjpeg_check_box(d, &view, p, box);
+    rjpeg_check_box(&view, p, box);
     hr_free(part);
 }
 
 /* A picture written into the middle of guard bytes by row pointers. */
-static void check_direct(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, const struct picture *p)
+static void check_direct(const struct hr_rjpeg_view *view, const struct picture *p)
 {
     struct hr_rjpeg_box box = {0, 0, p->width, p->height};
     size_t row = (size_t)p->width * p->channels, stride = row + 7;
@@ -70,7 +80,7 @@ static void check_direct(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, c
     struct hr_rjpeg_sink sink = {.dst = dst, .stride = stride, .channels = p->channels};
 
     memset(dst, 0x5a, stride * p->height);
-    assert_int_equal(hr_rjpeg_decode(d, view, &box, &sink, NULL), 0);
+    assert_int_equal(hr_rjpeg_decode(decoder, view, &box, &sink, NULL), 0);
     for (uint32_t y = 0; y < p->height; y++) {
         assert_memory_equal(dst + y * stride, p->pixels + y * row, row);
         for (size_t i = row; i < stride; i++)
@@ -79,8 +89,7 @@ static void check_direct(struct hr_rjpeg *d, const struct hr_rjpeg_view *view, c
     hr_free(dst);
 }
 
-void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struct hr_buf *packed, int boxes,
-                        struct hr_rng *rng)
+void rjpeg_check_pixels(struct bytes jpeg, const struct hr_buf *packed, int boxes, struct hr_rng *rng)
 {
     struct picture p = jpeg_decode(jpeg, 1);
     /* An exact copy, so that the address sanitizer sees reads past the end. */
@@ -91,19 +100,18 @@ void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struc
     for (size_t v = 0; v < RJPEG_VARIANTS; v++) {
         if (!hr_rjpeg_set_variant(decoder, rjpeg_variants[v]))
             continue;
-        rjpeg_check_box(decoder, &view, &p, (struct hr_rjpeg_box){0, 0, p.width, p.height});
-        check_direct(decoder, &view, &p);
+        rjpeg_check_box(&view, &p, (struct hr_rjpeg_box){0, 0, p.width, p.height});
+        check_direct(&view, &p);
         for (int i = 0; i < boxes; i++)
-            rjpeg_check_box(decoder, &view, &p, rjpeg_random_box(rng, &p));
+            rjpeg_check_box(&view, &p, rjpeg_random_box(rng, &p));
         for (int i = 0; i < boxes / 20 + 1; i++)
-            check_ranges(decoder, packed, &p, rjpeg_random_box(rng, &p));
+            check_ranges(packed, &p, rjpeg_random_box(rng, &p));
     }
     hr_free(exact);
     hr_free(p.pixels);
 }
 
-int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err,
-                     struct tally *tally)
+int rjpeg_check_file(struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err, struct tally *tally)
 {
     struct hr_buf packed = {0}, seek = {0}, restored = {0};
     struct hr_rjpeg_info info;
@@ -121,7 +129,7 @@ int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, str
         if (info.cells)
             assert_memory_equal(seek.data, packed.data, seek.used);
         if (boxes)
-            rjpeg_check_pixels(decoder, jpeg, &packed, boxes, rng);
+            rjpeg_check_pixels(jpeg, &packed, boxes, rng);
         tally->packed++;
         tally->jpeg_bytes += jpeg.count;
         tally->packed_bytes += packed.used;

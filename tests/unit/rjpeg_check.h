@@ -13,16 +13,18 @@ struct tally {
     uint64_t jpeg_bytes, packed_bytes;
 };
 
-void rjpeg_check_box(struct hr_rjpeg *decoder, const struct hr_rjpeg_view *view, const struct picture *picture,
-                     struct hr_rjpeg_box box);
+/* The decoder of a group of tests, which these open and close. */
+extern struct hr_rjpeg *decoder;
+int rjpeg_open(void **state);
+int rjpeg_close(void **state);
+
+void rjpeg_check_box(const struct hr_rjpeg_view *view, const struct picture *picture, struct hr_rjpeg_box box);
 struct hr_rjpeg_box rjpeg_random_box(struct hr_rng *rng, const struct picture *picture);
 
 /* The whole picture and so many boxes by each variant. */
-void rjpeg_check_pixels(struct hr_rjpeg *decoder, struct bytes jpeg, const struct hr_buf *packed, int boxes,
-                        struct hr_rng *rng);
+void rjpeg_check_pixels(struct bytes jpeg, const struct hr_buf *packed, int boxes, struct hr_rng *rng);
 
 /* Returns the encoder's code; what it accepts must keep its promises. boxes: 0 = no pixels are looked at. */
-int rjpeg_check_file(struct hr_rjpeg *decoder, struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err,
-                     struct tally *tally);
+int rjpeg_check_file(struct bytes jpeg, int boxes, struct hr_rng *rng, struct hr_error *err, struct tally *tally);
 
 #endif

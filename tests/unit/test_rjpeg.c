@@ -22,14 +22,12 @@ static void random_init(struct hr_rng *rng, uint32_t stream)
     hr_rng_init(rng, 7, 0, 0, stream);
 }
 
-static struct hr_rjpeg *decoder;
-
 static void check_recipe(const struct recipe *r, struct hr_rng *rng, struct tally *tally)
 {
     struct hr_error err = HR_ERROR_INIT;
     struct bytes jpeg = jpeg_make(r, rng);
 
-    if (rjpeg_check_file(decoder, jpeg, 6, rng, &err, tally) < 0)
+    if (rjpeg_check_file(jpeg, 6, rng, &err, tally) < 0)
         fail_msg("%ux%u %dx%d quality %d: %s", r->width, r->height, r->h, r->v, r->quality, err.text);
     hr_free(jpeg.data);
 }
@@ -111,7 +109,7 @@ static void wide_quantizers(void **state)
                            .quantizer_scale = 100 * q, .force_16bit = true};
         struct hr_error err = HR_ERROR_INIT;
         struct bytes jpeg = jpeg_make(&r, &rng);
-        int ret = rjpeg_check_file(decoder, jpeg, 4, &rng, &err, &tally);
+        int ret = rjpeg_check_file(jpeg, 4, &rng, &err, &tally);
         assert_true(ret == 0 || ret == HR_E_FORMAT);
         hr_free(jpeg.data);
     }
@@ -128,7 +126,7 @@ static void cut_files_are_refused(void **state)
     random_init(&rng, 6);
     struct bytes jpeg = jpeg_make(&r, &rng);
     for (size_t cut = 0; cut + 3 < jpeg.count; cut += 1 + cut / 16)
-        assert_true(rjpeg_check_file(decoder, (struct bytes){jpeg.data, cut}, 1, &rng, &err, &tally) < 0);
+        assert_true(rjpeg_check_file((struct bytes){jpeg.data, cut}, 1, &rng, &err, &tally) < 0);
     hr_free(jpeg.data);
 }
 
@@ -144,7 +142,7 @@ static void bytes_after_the_picture_are_kept(void **state)
     uint8_t *longer = hr_alloc(jpeg.count + 5000);
     memcpy(longer, jpeg.data, jpeg.count);
     memset(longer + jpeg.count, 'x', 5000);
-    assert_int_equal(rjpeg_check_file(decoder, (struct bytes){longer, jpeg.count + 5000}, 1, &rng, &err, &tally), 0);
+    assert_int_equal(rjpeg_check_file((struct bytes){longer, jpeg.count + 5000}, 1, &rng, &err, &tally), 0);
     assert_true(tally.packed_bytes < tally.jpeg_bytes);
     hr_free(longer);
     hr_free(jpeg.data);
@@ -176,7 +174,7 @@ static void values_of_the_first_format_are_read(void **state)
     assert_memory_equal(restored.data, jpeg.data, jpeg.count);
 
     random_init(&rng, 12);
-    rjpeg_check_pixels(decoder, jpeg, &(struct hr_buf){.data = value.data, .used = value.count}, 20, &rng);
+    rjpeg_check_pixels(jpeg, &(struct hr_buf){.data = value.data, .used = value.count}, 20, &rng);
     value.data[3] = '4';
     assert_int_equal(hr_rjpeg_restore(value.data, value.count, &restored, NULL), HR_E_FORMAT);
     hr_buf_finish(&restored);
@@ -209,7 +207,7 @@ static void luma_alone(void **state)
     }
     jpeg_destroy_decompress(&d);
     struct hr_rjpeg_view view = hr_rjpeg_view_whole(packed.data, packed.used);
-    rjpeg_check_box(decoder, &view, &p, (struct hr_rjpeg_box){3, 4, 60, 20});
+    rjpeg_check_box(&view, &p, (struct hr_rjpeg_box){3, 4, 60, 20});
     hr_free(p.pixels);
     hr_buf_finish(&packed);
     hr_free(jpeg.data);
@@ -289,7 +287,7 @@ static void damaged_files_are_refused_or_exact(void **state)
         /* An exact copy, so that the address sanitizer sees reads past the end. */
         struct bytes exact = {hr_alloc(jpeg.count), jpeg.count};
         memcpy(exact.data, jpeg.data, jpeg.count);
-        rjpeg_check_file(decoder, exact, 1, &rng, &err, &tally);
+        rjpeg_check_file(exact, 1, &rng, &err, &tally);
         hr_free(exact.data);
         hr_free(jpeg.data);
     }
@@ -317,7 +315,7 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     int boxes = walk.seen++ % walk.step ? 0 : walk.boxes;
     if (hr_fd_read_file(path, 1 << 28, &data, &bytes, NULL) < 0)
         return 0;
-    if (rjpeg_check_file(decoder, (struct bytes){data, bytes}, boxes, &walk.rng, &err, &walk.tally) < 0 && walk.verbose)
+    if (rjpeg_check_file((struct bytes){data, bytes}, boxes, &walk.rng, &err, &walk.tally) < 0 && walk.verbose)
         print_message("# kept as it is: %s: %s\n", path, err.text);
     hr_free(data);
     return 0;
@@ -354,17 +352,6 @@ static void odd_files(void **state)
     walk_folder("cases", 10, 1);
 }
 
-static int setup(void **state)
-{
-    return hr_rjpeg_create(&decoder);
-}
-
-static int teardown(void **state)
-{
-    hr_rjpeg_destroy(decoder);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -382,5 +369,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(photographs),
         cmocka_unit_test(odd_files),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, rjpeg_open, rjpeg_close);
 }

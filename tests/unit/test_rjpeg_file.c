@@ -11,16 +11,12 @@
 #include <jpeglib.h>
 
 #include "base/mem.h"
-#include "jpeg_tool.h"
-#include "rjpeg/rjpeg.h"
+#include "rjpeg_check.h"
 
-static const char *const variants[] = {HR_RJPEG_VARIANTS};
 static const int samplings[][4] = {
     {1, 1, 1, 1}, {2, 2, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {1, 4, 1, 1},
     {2, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 1, 2}, {1, 1, 2, 2}, {3, 1, 1, 1}, {1, 3, 1, 1},
 };
-
-static struct hr_rjpeg *decoder;
 
 static void quiet(j_common_ptr cinfo)
 {
@@ -95,8 +91,8 @@ static void pixels_are_those_of_libjpeg(void **state)
         struct bytes jpeg = jpeg_make(&recipe, &rng);
         struct picture p = jpeg_decode(jpeg, 1);
         struct hr_rjpeg_file file = describe(jpeg);
-        for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++) {
-            if (!hr_rjpeg_set_variant(decoder, variants[v]))
+        for (size_t v = 0; v < RJPEG_VARIANTS; v++) {
+            if (!hr_rjpeg_set_variant(decoder, rjpeg_variants[v]))
                 continue;
             assert_int_equal(check_box(&file, &p, (struct hr_rjpeg_box){0, 0, p.width, p.height, 1}), 0);
             for (int b = 0; b < 12; b++)
@@ -185,9 +181,5 @@ int main(void)
         cmocka_unit_test(absurd_coefficients_are_left_to_libjpeg),
     };
 
-    if (hr_rjpeg_create(&decoder) < 0)
-        return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    hr_rjpeg_destroy(decoder);
-    return failed;
+    return cmocka_run_group_tests(tests, rjpeg_open, rjpeg_close);
 }

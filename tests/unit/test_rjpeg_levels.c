@@ -21,8 +21,6 @@ struct answer {
     uint64_t samples; /* a hash of them, and of where each is */
 };
 
-static struct hr_rjpeg *decoder;
-
 struct taken {
     size_t bytes;
     uint64_t hash;
@@ -133,21 +131,10 @@ static void damaged_tiles_give_the_same_on_every_level(void **state)
         hr_free(values[i].data);
 }
 
-static int setup(void **state)
-{
-    return hr_rjpeg_create(&decoder);
-}
-
-static int teardown(void **state)
-{
-    hr_rjpeg_destroy(decoder);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damaged_tiles_give_the_same_on_every_level),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, rjpeg_open, rjpeg_close);
 }

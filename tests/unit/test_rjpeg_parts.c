@@ -10,16 +10,12 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "jpeg_tool.h"
-#include "rjpeg/rjpeg.h"
+#include "rjpeg_check.h"
 
-static const char *const variants[] = {HR_RJPEG_VARIANTS};
 static const int samplings[][4] = {
     {1, 1, 1, 1}, {2, 2, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {1, 4, 1, 1},
     {2, 4, 1, 1}, {2, 2, 2, 1}, {2, 2, 1, 2}, {1, 1, 2, 2}, {3, 1, 1, 1}, {1, 3, 1, 1},
 };
-
-static struct hr_rjpeg *decoder;
 
 static void check_box(const struct hr_rjpeg_view *view, const struct picture *p, struct hr_rjpeg_box box)
 {
@@ -65,8 +61,8 @@ static void check_shrunk(const struct recipe *r, struct hr_rng *rng, int boxes)
 
     for (uint32_t shrink = 2; shrink <= 8; shrink *= 2) {
         struct picture p = jpeg_decode(jpeg, shrink);
-        for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++) {
-            if (!hr_rjpeg_set_variant(decoder, variants[v]))
+        for (size_t v = 0; v < RJPEG_VARIANTS; v++) {
+            if (!hr_rjpeg_set_variant(decoder, rjpeg_variants[v]))
                 continue;
             check_box(&view, &p, (struct hr_rjpeg_box){0, 0, p.width, p.height, shrink});
             for (int i = 0; i < boxes; i++)
@@ -172,8 +168,8 @@ static void check_parts(const struct hr_buf *packed, const struct hr_buf *seek, 
 {
     struct hr_rjpeg_view whole = hr_rjpeg_view_whole(packed->data, packed->used);
 
-    for (size_t v = 0; v < HR_ARRAY_SIZE(variants); v++) {
-        if (!hr_rjpeg_set_variant(decoder, variants[v]))
+    for (size_t v = 0; v < RJPEG_VARIANTS; v++) {
+        if (!hr_rjpeg_set_variant(decoder, rjpeg_variants[v]))
             continue;
         check_box(&whole, p, (struct hr_rjpeg_box){0, 0, p->width, p->height, shrink});
         for (int i = 0; i < 12; i++) {
@@ -282,7 +278,7 @@ static void damaged_cells_do_no_harm(void **state)
             uint64_t reach = k < 3 && bytes > info.head_bytes ? info.head_bytes : bytes;
             bad[hr_rng_below(&rng, reach)] = (uint8_t)hr_rng_u32(&rng);
         }
-        hr_rjpeg_set_variant(decoder, variants[i % 3]);
+        hr_rjpeg_set_variant(decoder, rjpeg_variants[i % 3]);
         struct hr_rjpeg_box box = random_box(&rng, &size, 1);
         struct hr_rjpeg_view view = hr_rjpeg_view_whole(bad, bytes);
         struct hr_rjpeg_sink sink = {.row = take_row, .channels = 1};
@@ -302,17 +298,6 @@ static void damaged_cells_do_no_harm(void **state)
     hr_free(jpeg.data);
 }
 
-static int open_decoder(void **state)
-{
-    return hr_rjpeg_create(&decoder);
-}
-
-static int close_decoder(void **state)
-{
-    hr_rjpeg_destroy(decoder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,5 +310,5 @@ int main(void)
         cmocka_unit_test(damaged_cells_do_no_harm),
     };
 
-    return cmocka_run_group_tests(tests, open_decoder, close_decoder);
+    return cmocka_run_group_tests(tests, rjpeg_open, rjpeg_close);
 }

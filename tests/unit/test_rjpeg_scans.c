@@ -16,8 +16,6 @@
 
 enum { FLAGS = 4, FLAG_PAD_ONES = 4 };
 
-static struct hr_rjpeg *decoder;
-
 static const int samplings[][4] = {
     {1, 1, 1, 1}, {2, 2, 1, 1}, {2, 1, 1, 1}, {1, 2, 1, 1}, {4, 1, 1, 1}, {4, 2, 1, 1}, {1, 4, 1, 1}, {2, 4, 1, 1},
     {2, 2, 2, 1}, {1, 1, 2, 2}, {3, 1, 1, 1},
@@ -44,7 +42,7 @@ static void must_repack(const struct recipe *r, int boxes, struct hr_rng *rng, s
     struct hr_error err = HR_ERROR_INIT;
     struct bytes jpeg = jpeg_make(r, rng);
 
-    if (rjpeg_check_file(decoder, jpeg, boxes, rng, &err, tally) < 0)
+    if (rjpeg_check_file(jpeg, boxes, rng, &err, tally) < 0)
         fail_msg("%ux%u, %d components %dx%d, %d scans: %s", r->width, r->height, r->components, r->h, r->v,
                  r->scan_count, err.text);
     hr_free(jpeg.data);
@@ -164,7 +162,7 @@ static void other_padding(void **state)
     packed.data[FLAGS] &= (uint8_t)~FLAG_PAD_ONES;
     assert_int_equal(hr_rjpeg_restore(packed.data, packed.used, &other, NULL), 0);
     assert_true(other.used != jpeg.count || memcmp(other.data, jpeg.data, jpeg.count) != 0);
-    assert_int_equal(rjpeg_check_file(decoder, (struct bytes){other.data, other.used}, 2, &rng, &err, &tally), 0);
+    assert_int_equal(rjpeg_check_file((struct bytes){other.data, other.used}, 2, &rng, &err, &tally), 0);
     hr_buf_finish(&packed);
     hr_buf_finish(&other);
     hr_free(jpeg.data);
@@ -189,7 +187,7 @@ static void reduced_sizes_of_four_components(void **state)
                 struct picture p = jpeg_decode(jpeg, shrink);
                 struct hr_rjpeg_box box = rjpeg_random_box(&rng, &p);
                 box.shrink = shrink;
-                rjpeg_check_box(decoder, &view, &p, box);
+                rjpeg_check_box(&view, &p, box);
                 hr_free(p.pixels);
             }
         hr_free(jpeg.data);
@@ -241,7 +239,7 @@ static void incomplete_ones_are_refused(void **state)
         struct bytes shorter = {hr_alloc(at + 2), at + 2};
         memcpy(shorter.data, jpeg.data, at);
         memcpy(shorter.data + at, "\xff\xd9", 2);
-        assert_int_equal(rjpeg_check_file(decoder, shorter, 0, &rng, &err, &tally), HR_E_FORMAT);
+        assert_int_equal(rjpeg_check_file(shorter, 0, &rng, &err, &tally), HR_E_FORMAT);
         assert_int_equal(hr_rjpeg_refusal(shorter.data, shorter.count, HR_E_FORMAT), HR_RJPEG_REFUSED_PROGRESSIVE);
         hr_free(shorter.data);
     }
@@ -268,7 +266,7 @@ static void repeated_scans_are_refused(void **state)
     for (size_t i = 0; i <= TIMES; i++)
         memcpy(bomb.data + last + i * once, jpeg.data + last, once);
     memcpy(bomb.data + bomb.count - 2, "\xff\xd9", 2);
-    assert_int_equal(rjpeg_check_file(decoder, bomb, 0, &rng, &err, &tally), HR_E_DECODE);
+    assert_int_equal(rjpeg_check_file(bomb, 0, &rng, &err, &tally), HR_E_DECODE);
     assert_non_null(strstr(err.text, "order"));
     hr_free(bomb.data);
     hr_free(jpeg.data);
@@ -288,7 +286,7 @@ static void too_many_scans_are_refused(void **state)
         scans[i] = (jpeg_scan_info){.comps_in_scan = 1, .Ss = i & 63, .Se = i & 63, .Ah = i / 64, .Al = 1 - i / 64};
     r.scan_count = 128;
     struct bytes jpeg = jpeg_make(&r, &rng);
-    assert_int_equal(rjpeg_check_file(decoder, jpeg, 0, &rng, &err, &tally), HR_E_FORMAT);
+    assert_int_equal(rjpeg_check_file(jpeg, 0, &rng, &err, &tally), HR_E_FORMAT);
     assert_non_null(strstr(err.text, "100 scans"));
     hr_free(jpeg.data);
     for (int i = 0; i < 64; i++)
@@ -330,7 +328,7 @@ static void damaged_files_are_refused_or_exact(void **state)
             struct hr_error err = HR_ERROR_INIT;
             struct bytes bad = copy(jpeg.data, jpeg.count);
             damage(bad, &rng);
-            rjpeg_check_file(decoder, bad, 1, &rng, &err, &tally);
+            rjpeg_check_file(bad, 1, &rng, &err, &tally);
             hr_free(bad.data);
         }
         hr_free(jpeg.data);
@@ -379,17 +377,6 @@ static void damaged_values_do_no_harm(void **state)
     hr_buf_finish(&jpeg);
 }
 
-static int setup(void **state)
-{
-    return hr_rjpeg_create(&decoder);
-}
-
-static int teardown(void **state)
-{
-    hr_rjpeg_destroy(decoder);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -408,5 +395,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(damaged_files_are_refused_or_exact),
         cmocka_unit_test(damaged_values_do_no_harm),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, rjpeg_open, rjpeg_close);
 }
