@@ -173,7 +173,7 @@ void hr_session_keep_held(struct hr_session *session)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
-    if (session->slot_bytes % page)
+    if (session->slot_bytes % page) /* not a sidecar of ours */
         return;
     for (uint32_t i = 0; i < session->slot_count; i++)
         if (atomic_load_explicit(&session->batches[i].held, memory_order_acquire))

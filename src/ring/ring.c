@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -53,14 +54,14 @@ struct hr_ring {
 static int check_spec(const struct hr_ring_spec *spec, uint64_t *slot_bytes, uint64_t *bytes,
                       struct hr_error *err)
 {
-    uint64_t rounded;
+    uint64_t page = hr_max_u64((uint64_t)sysconf(_SC_PAGESIZE), 4096), rounded;
 
     if (spec->slot_count < 1 || spec->slot_count > HR_WIRE_MAX_SLOTS)
         return hr_fail(err, HR_E_CONFIG, "a ring has 1 to %d slots, not %" PRIu32,
                        HR_WIRE_MAX_SLOTS, spec->slot_count);
-    if (spec->slot_bytes == 0 || !hr_add_u64(spec->slot_bytes, 4095, &rounded))
+    if (spec->slot_bytes == 0 || !hr_add_u64(spec->slot_bytes, page - 1, &rounded))
         return hr_fail(err, HR_E_CONFIG, "a slot cannot have %" PRIu64 " bytes", spec->slot_bytes);
-    *slot_bytes = hr_align_down(rounded, 4096);
+    *slot_bytes = hr_align_down(rounded, page); /* a client replaces whole pages */
     if (!hr_mul_u64(*slot_bytes, spec->slot_count, bytes) || *bytes > INT64_MAX / 2)
         return hr_fail(err, HR_E_CONFIG, "%" PRIu32 " slots of %" PRIu64 " bytes are too many",
                        spec->slot_count, spec->slot_bytes);
@@ -119,6 +120,11 @@ uint8_t *hr_ring_slot(const struct hr_ring *ring, uint32_t slot)
 {
     HR_ASSERT(slot < ring->slot_count);
     return ring->slab.base + slot * ring->slot_bytes;
+}
+
+bool hr_ring_is_shared(const struct hr_ring *ring)
+{
+    return ring->shared;
 }
 
 /* ---- life of a slot ---- */

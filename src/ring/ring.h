@@ -17,7 +17,7 @@ struct hr_ring;
 struct hr_ring_spec {
     const char *name;     /* of the memory file, for /proc/PID/maps */
     uint32_t slot_count;  /* 1 .. HR_WIRE_MAX_SLOTS */
-    uint64_t slot_bytes;  /* rounded up to 4 KiB; the slab is 2 MiB-aligned in memory */
+    uint64_t slot_bytes;  /* rounded up to pages; the slab is 2 MiB-aligned in memory */
     bool shared;          /* replicas: consumers get a read-only descriptor */
 };
 
@@ -51,6 +51,7 @@ uint32_t hr_ring_collect(struct hr_ring *ring);
  * wants next. Returns its number. */
 uint32_t hr_ring_flush(struct hr_ring *ring, struct hr_ring_position next);
 uint32_t hr_ring_generation(const struct hr_ring *ring);
+bool hr_ring_is_shared(const struct hr_ring *ring);
 
 /* A consumer: its control page and descriptors. It gets every batch from `from` on. fds: data,
  * control, wake eventfd, all owned by the ring until detach; send them, do not close them. */

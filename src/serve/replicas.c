@@ -123,8 +123,10 @@ int hr_replicas_move(struct hr_session_host *host, struct hr_session *session,
     struct hr_stream *stream = session->stream;
 
     session->place = *state;
-    /* A lone trainer gives what is void back by itself, when it learns of the new generation. */
-    if (hr_ring_consumer_count(hr_stream_ring(stream)) == 1)
+    /* A trainer with a stream of its own gives what is void back by itself, when it learns of the new generation.
+     * From a replica it is taken back, also when that is alone: for one that joins before it has learned, what it
+     * has not taken says where it stands. */
+    if (!hr_ring_is_shared(hr_stream_ring(stream)))
         return hr_stream_seek(stream, state, err);
     struct hr_state next = hr_stream_halt(stream);
     hr_ring_recall(hr_stream_ring(stream), session->consumer);

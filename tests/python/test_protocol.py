@@ -100,8 +100,11 @@ class Client:
     def attach(self, **values):
         self.hello(**values)
         name, self.welcome, (data_fd, control_fd, self.wake_fd) = self.receive()
-        assert name == "WELCOME" and self.welcome["wire_version"] == 2 and self.welcome["writable"] == 1
-        self.data = mmap.mmap(data_fd, self.welcome["data_bytes"])
+        assert name == "WELCOME" and self.welcome["wire_version"] == 2
+        assert self.welcome["writable"] == (0 if values.get("want_shared") else 1)
+        access = mmap.ACCESS_WRITE if self.welcome["writable"] else mmap.ACCESS_READ
+        self.data = mmap.mmap(data_fd, self.welcome["data_bytes"], access=access)
+        self.generation = self.welcome["generation"]
         self.page = mmap.mmap(control_fd, self.welcome["control_bytes"])
         os.close(data_fd)
         os.close(control_fd)
@@ -117,7 +120,7 @@ class Client:
         at = TABLES["CONTROL"][2]["queue"][0] + tail % 256 * 16
         slot, ticket, generation, _ = struct.unpack_from("<4I", self.page, at)
         self.control["tail"] = tail + 1
-        assert generation == self.welcome["generation"]
+        assert generation == self.generation
         base = slot * self.welcome["slot_bytes"]
         head = View("BATCH", self.data, base)
         assert head["magic"] == 0x3168637461627268
@@ -147,7 +150,8 @@ def rows(client, count):
     out = []
     for i in range(count):
         slot, ticket, head, fields = client.next()
-        assert head["sequence"] == i
+        first = head["sequence"] - i if i == 0 else first
+        assert head["sequence"] == first + i and (first == 0 or not client.welcome["writable"])
         out.append((head["epoch"], head["step"], client.records(head), client.array(head, fields["image"]),
                     client.array(head, fields["label"]), head.text("state")))
         client.release(slot, ticket)
@@ -201,6 +205,22 @@ def rows_state(keys, count):
     with headrace.Loader(keys) as loader:
         feed.take(loader, count)
         return json.dumps(loader.state_dict(), separators=(",", ":")).encode()
+
+
+def test_a_replica_stands_where_it_moved_though_it_still_has_what_was_ready_before():
+    """It was alone when it moved, has not heard of it yet, and another one comes, from further back."""
+    keys = feed.small()
+    want = reference(keys, 40)
+    with feed.Sidecar(keys) as sidecar:
+        client = connect(sidecar.path)
+        client.attach(want_shared=1)
+        assert feed.eventually(lambda: client.control["head"] == client.welcome["slot_count"])
+        client.sock.send(message("SEEK", epoch=4))
+        assert client.receive()[0] == "SEEKED"
+        with headrace.Loader(sidecar.address, shared=True, timeout=20) as other:
+            client.generation += 2  # its own seek, and the way back for the other one
+            assert [r[:2] for r in feed.take(other, 34)] == [w[:2] for w in want[:34]]
+            assert same(rows(client, 2), want[32:34])
 
 
 def test_a_private_client_says_hello_again_when_it_is_told_to(tmp_path):
