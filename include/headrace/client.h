@@ -41,18 +41,20 @@ struct hr_client_options {
     int32_t rank, world;     /* -1 = from RANK / WORLD_SIZE, SLURM_PROCID / SLURM_NTASKS,
                                 OMPI_COMM_WORLD_RANK / _SIZE, PMI_RANK / PMI_SIZE; else 0 of 1 */
     const char *state;       /* JSON state to go on from; NULL = from the beginning */
-    int32_t force_state;     /* accept a state of another dataset or plan */
+    int32_t force_state;     /* accept this state even if it is of another dataset or plan */
     int32_t shared;          /* attach as a read-only replica */
     int64_t timeout_ms;      /* for attaching, and for a lost sidecar to come back; 60,000 */
     const char *client_name; /* shown in the sidecar's log; NULL = program name */
     int32_t no_wait;         /* return before the sidecar answered; see hr_client_ready() */
     int32_t join_now;        /* a replica without a state starts where the others are, instead of at
                                 the beginning, to which they would all have to wait for it */
+    int64_t seek_wait_ms;    /* hr_client_seek() and hr_client_seek_epoch() return HR_E_TIMEOUT after so
+                                long, and hr_client_ready() waits on; 0 = timeout_ms */
 };
 
 #define HR_CLIENT_OPTIONS_INIT                                                                     \
     {                                                                                              \
-        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL, 0, 0                    \
+        sizeof(struct hr_client_options), -1, -1, NULL, 0, 0, 60000, NULL, 0, 0, 0                 \
     }
 
 enum { HR_ARRAY_MAX_DIMS = 8 };
@@ -111,12 +113,13 @@ HR_API int hr_client_open(const char *address, const struct hr_client_options *o
  * path of a pipeline file, or the text of one when it holds a newline or begins with '{'. The sidecar
  * sees its end of a socket pair hang up when this process ends, however it ends; it is in a process
  * group of its own, so that Ctrl-C reaches the trainer alone; it inherits stderr. One that was
- * killed is started again and goes on after the batch last taken. hr_client_close() ends and reaps
- * it. binary NULL = "headrace" from PATH. */
+ * killed is started again, in the folder where it was first, and goes on after the batch last taken.
+ * hr_client_close() ends and reaps it. binary NULL = "headrace" from PATH. */
 HR_API int hr_client_spawn(const char *binary, const char *config,
                            const struct hr_client_options *options, struct hr_client **out);
-/* Waits until attached: for clients opened with no_wait. HR_E_TIMEOUT when the sidecar has not
- * answered within timeout_ms (< 0: options.timeout_ms); call again to go on waiting. */
+/* Waits until attached: for clients opened with no_wait; and until a seek that returned HR_E_TIMEOUT is
+ * answered. HR_E_TIMEOUT when the sidecar has not answered within timeout_ms (< 0: as long as
+ * options.timeout_ms allows); call again to go on waiting. */
 HR_API int hr_client_ready(struct hr_client *client, int64_t timeout_ms);
 /* Takes the next batch. timeout_ms < 0 waits for ever, 0 polls. HR_E_TIMEOUT; HR_E_ALL_LEASED when
  * every slot is held by this process; HR_E_END after the last batch; errors that the sidecar sent.
@@ -126,7 +129,9 @@ HR_API int hr_client_ready(struct hr_client *client, int64_t timeout_ms);
 HR_API int hr_client_next(struct hr_client *client, int64_t timeout_ms, struct hr_batch **out);
 /* The state after the last batch taken (or the one it began from), JSON. Valid until the next call. */
 HR_API const char *hr_client_state(struct hr_client *client);
-/* Goes on from another state ("" = the beginning); batches still held stay valid. */
+/* Goes on from another state ("" = the beginning); batches still held stay valid. After HR_E_TIMEOUT the
+ * seek is still under way: hr_client_ready() and hr_client_next() wait for it, and another seek takes its
+ * place. */
 HR_API int hr_client_seek(struct hr_client *client, const char *state, int force);
 /* Goes to the start of an epoch; nothing to do, and nothing is thrown away, when it comes next. */
 HR_API int hr_client_seek_epoch(struct hr_client *client, uint64_t epoch);

@@ -29,6 +29,7 @@ class Options(ctypes.Structure):
         ("client_name", ctypes.c_char_p),
         ("no_wait", ctypes.c_int32),
         ("join_now", ctypes.c_int32),
+        ("seek_wait_ms", ctypes.c_int64),
     ]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import operator
 import os
 import threading
+import time
+import weakref
 from collections import deque
 from types import TracebackType
-from typing import Any, Deque, Dict, Iterator, Mapping, NoReturn, Optional, Tuple, Type, Union
+from typing import Any, Callable, Deque, Dict, Iterator, List, Mapping, NoReturn, Optional, Tuple, Type, Union
 
 from . import _lib
 from .batch import Batch, _Lease
@@ -32,6 +35,47 @@ def _timeout_ms(seconds: float) -> int:
     if math.isnan(seconds) or seconds < 0:
         raise UsageError(f"timeout must be seconds, or float('inf'), not {seconds!r}")
     return int(seconds * 1000) if seconds < 1e12 else -1
+
+
+def _number(name: str, value: Optional[int]) -> int:
+    """-1 = from the environment."""
+    if value is None:
+        return -1
+    number = operator.index(value)
+    if not -1 <= number < 2**31:
+        raise UsageError(f"{name} must be 0 or more, not {number}")
+    return number
+
+
+class _Asking:
+    """Who asks for the lock says so: a thread that waits for a batch gives way between its slices."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: List[None] = []
+
+    def __enter__(self) -> None:
+        self._calls.append(None)
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.pop()
+
+    def give_way(self) -> None:
+        if self._calls:
+            time.sleep(0.001)
+
+
+_loaders: "weakref.WeakSet[Loader]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """The threads that held locks do not exist here."""
+    for loader in _loaders:
+        loader._unlock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _state_text(state: Optional[Mapping[str, Any]]) -> Optional[bytes]:
@@ -92,12 +136,14 @@ class Loader:
         force_state: bool = False,
     ) -> None:
         self._handle: Optional[int] = None
-        self._lock = threading.RLock()
+        self._unlock()
+        self._timeout = timeout
+        _loaders.add(self)
         self._pending: Deque[Tuple[Any, _Lease]] = deque()
         options = _lib.Options(
             struct_bytes=ctypes.sizeof(_lib.Options),
-            rank=-1 if rank is None else rank,
-            world=-1 if world is None else world,
+            rank=_number("rank", rank),
+            world=_number("world", world),
             state=_state_text(state),
             force_state=force_state,
             shared=shared,
@@ -105,6 +151,7 @@ class Loader:
             timeout_ms=_timeout_ms(timeout),
             client_name=b"headrace.Loader",
             no_wait=1,
+            seek_wait_ms=_SLICE_MS,
         )
         self._out = ctypes.c_void_p()
         self._begin(config, options)
@@ -113,6 +160,11 @@ class Loader:
         except BaseException:
             self.close()
             raise
+
+    def _unlock(self) -> None:
+        # A signal handler may come back to it in the same thread.
+        self._lock = threading.RLock()
+        self._asking = _Asking()
 
     def _begin(self, config: Any, options: _lib.Options) -> None:
         out = ctypes.c_void_p()
@@ -163,7 +215,8 @@ class Loader:
 
     def _facts(self) -> _lib.ClientInfo:
         info = _lib.ClientInfo()
-        _lib.client_info(self._check(), ctypes.byref(info))
+        with self._asking, self._lock:
+            _lib.client_info(self._check(), ctypes.byref(info))
         return info
 
     # -- batches --
@@ -174,23 +227,23 @@ class Loader:
 
     def _next(self) -> Optional[Batch]:
         """The next batch, or None at the end of the run."""
-        with self._lock:
-            if self._pending:
-                self._drop_finished()
-            out = self._out
-            while True:
-                code = _lib.client_next(self._check(), _SLICE_MS, ctypes.byref(out))
+        while True:
+            with self._lock:
+                if self._pending:
+                    self._drop_finished()
+                code = _lib.client_next(self._check(), _SLICE_MS, ctypes.byref(self._out))
                 if code == 0:
-                    return Batch(out.value or 0, self, self._writable)
+                    return Batch(self._out.value or 0, self, self._writable)
                 if code == _END:
                     return None
                 if code == _ALL_LEASED and self._pending:
                     self._pending.popleft()[0].synchronize()
                 elif code != _TIMEOUT:
                     _lib.fail(self._handle)
+            self._asking.give_way()
 
     def _hold_until(self, event: Any, lease: _Lease) -> None:
-        with self._lock:
+        with self._asking, self._lock:
             self._pending.append((event, lease))
 
     def _drop_finished(self) -> None:
@@ -206,30 +259,37 @@ class Loader:
     def state_dict(self) -> State:
         """The checkpoint after the last batch handed out: a few integers and strings, the same on
         every rank and at any number of ranks."""
-        with self._lock:
+        with self._asking, self._lock:
             return parse_state(_lib.client_state(self._check()))
 
     def load_state_dict(self, state: Mapping[str, Any], *, force: bool = False) -> None:
         """Goes on from a checkpoint; {} is the beginning. One of another dataset or plan raises
-        StateError, unless forced."""
-        with self._lock:
-            text = _state_text(state) or b""
-            if _lib.client_seek(self._check(), text, int(force)) < 0:
-                _lib.fail(self._handle)
+        StateError, unless forced. After TimeoutError or Ctrl-C it is still under way."""
+        text = _state_text(state) or b""
+        self._seek(lambda: _lib.client_seek(self._check(), text, int(force)))
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of an epoch; nothing is lost when that is the one that comes next."""
-        if epoch < 0:
+        number = operator.index(epoch)
+        if not 0 <= number < 2**64:
             raise UsageError(f"there is no epoch {epoch}")
-        with self._lock:
-            if _lib.client_seek_epoch(self._check(), epoch) < 0:
+        self._seek(lambda: _lib.client_seek_epoch(self._check(), number))
+
+    def _seek(self, begin: Callable[[], int]) -> None:
+        """One that times out or is interrupted stays under way: the next batch is from there."""
+        until = time.monotonic() + self._timeout + _SLICE_MS / 1000
+        with self._asking, self._lock:
+            code = begin()
+            while code == _TIMEOUT and time.monotonic() < until:
+                code = _lib.client_ready(self._check(), _SLICE_MS)
+            if code < 0:
                 _lib.fail(self._handle)
 
     # -- facts --
 
     def stats(self) -> Dict[str, Any]:
         """What the sidecar counts and measures, and its verdict on what bounds the rate."""
-        with self._lock:
+        with self._asking, self._lock:
             text = _lib.client_stats(self._check())
             if text is None:
                 _lib.fail(self._handle)
@@ -239,7 +299,8 @@ class Loader:
     @property
     def wait_seconds(self) -> float:
         """Time spent waiting for batches so far: the part of training that is input-bound."""
-        return int(_lib.client_wait_ns(self._check())) / 1e9
+        with self._asking, self._lock:
+            return int(_lib.client_wait_ns(self._check())) / 1e9
 
     @property
     def rank(self) -> int:
@@ -275,7 +336,7 @@ class Loader:
 
     def close(self) -> None:
         """Ends the session, and a private sidecar. Arrays that are still around stay readable."""
-        with self._lock:
+        with self._asking, self._lock:
             handle, self._handle = self._handle, None
             if handle is None:
                 return

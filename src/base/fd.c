@@ -314,11 +314,16 @@ ssize_t hr_fd_recv(int sock, void *buf, size_t bytes, int fds[8], int *fd_count,
                 close(fd);
         }
     }
-    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-        for (int i = 0; i < *fd_count; i++)
-            hr_fd_close(&fds[i]);
-        *fd_count = 0;
+    if (!(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        return n;
+    for (int i = 0; i < *fd_count; i++)
+        hr_fd_close(&fds[i]);
+    bool too_many = *fd_count >= MAX_FDS;
+    *fd_count = 0;
+    if ((msg.msg_flags & MSG_TRUNC) || too_many)
         return hr_fail(err, HR_E_PROTOCOL, "message longer than %zu bytes", bytes);
-    }
-    return n;
+    /* What was sent along is lost: there were no numbers left for it, or more came than anybody may send. */
+    hr_fail(err, HR_E_LIMIT, "this process has no room for the descriptors of a message");
+    hr_error_hint(err, "raise 'ulimit -n'");
+    return HR_E_LIMIT;
 }

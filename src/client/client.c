@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -48,6 +49,9 @@ static int apply_options(struct hr_client *client, const struct hr_client_option
     client->force_state = o.force_state != 0;
     if (o.timeout_ms < 0 || !hr_mul_u64((uint64_t)o.timeout_ms, HR_NS_PER_MS, &client->timeout_ns))
         client->timeout_ns = UINT64_MAX;
+    client->seek_wait_ns = client->timeout_ns;
+    if (o.seek_wait_ms > 0 && o.seek_wait_ms < INT64_MAX / (int64_t)HR_NS_PER_MS)
+        client->seek_wait_ns = (uint64_t)o.seek_wait_ms * HR_NS_PER_MS;
     snprintf(client->name, sizeof(client->name), "%s",
              o.client_name ? o.client_name : program_invocation_short_name);
     if (o.state && strlen(o.state) >= sizeof(client->state))
@@ -71,6 +75,17 @@ static int take_socket(struct hr_client *client, const char *number, struct hr_e
     return 0;
 }
 
+/* From the root, so that the sidecar is found again from wherever the trainer went; as it was given where that
+ * would be too long. */
+static char *socket_path(const char *given, size_t most)
+{
+    char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+    if (given[0] == '/' || !getcwd(folder, sizeof(folder)) || strlen(folder) + 1 + strlen(given) > most)
+        return hr_strdup(given);
+    return hr_asprintf("%s/%s", folder, given);
+}
+
 static int apply_address(struct hr_client *client, const char *address, struct hr_error *err)
 {
     if (strncmp(address, "fd:", 3) == 0)
@@ -82,7 +97,7 @@ static int apply_address(struct hr_client *client, const char *address, struct h
         hr_error_hint(err, "it must have 1 to %zu bytes; a relative path is shorter", most);
         return HR_E_USAGE;
     }
-    client->path = hr_strdup(path);
+    client->path = socket_path(path, most);
     return client->path ? 0 : hr_fail(err, HR_E_NOMEM, "no memory for a client");
 }
 
@@ -164,8 +179,12 @@ int hr_client_ready(struct hr_client *client, int64_t timeout_ms)
 {
     int ret = forked(client);
 
-    if (ret < 0 || client->phase == HR_LINK_UP)
+    if (ret < 0)
         return ret;
+    if (client->seeking && !client->ended)
+        return hr_link_seek(client, hr_link_deadline(timeout_ms));
+    if (client->phase == HR_LINK_UP)
+        return 0;
     if (client->ended)
         return client->ended;
     return hr_link_establish(client, hr_link_deadline(timeout_ms));
@@ -178,66 +197,31 @@ const char *hr_client_state(struct hr_client *client)
     return client->state;
 }
 
-/* Entries that were published before the seek go back unread. */
-static void drop_old_entries(struct hr_client *client)
-{
-    struct hr_session *s = client->session;
-    uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);
-
-    for (uint32_t n = 0; s->tail != head && n < HR_WIRE_MAX_SLOTS; n++) {
-        struct hr_wire_entry entry =
-            hr_wire_load_entry(&s->control->queue[s->tail % HR_WIRE_MAX_SLOTS]);
-        if (entry.slot >= s->slot_count || (int32_t)(client->generation - entry.generation) <= 0)
-            return;
-        if (hr_session_claim(s))
-            hr_session_release(s, entry.slot, entry.ticket);
-    }
-}
-
-static int seek_once(struct hr_client *client, const struct hr_wire_seek *seek, uint64_t deadline_ns)
-{
-    int ret = hr_link_establish(client, deadline_ns);
-
-    if (ret == 0)
-        ret = hr_link_send(client, seek);
-    if (ret == 0)
-        ret = hr_link_await(client, HR_WIRE_SEEKED, deadline_ns);
-    if (ret == 0)
-        return hr_report_fail(&client->report, HR_E_TIMEOUT, "the sidecar did not answer a seek");
-    if (ret > 0)
-        drop_old_entries(client);
-    return ret > 0 ? 0 : ret;
-}
-
 static int seek_to(struct hr_client *client, const struct hr_wire_seek *seek)
 {
-    uint64_t began_ns = hr_clock_ns(), deadline_ns;
-    int ret = forked(client);
+    uint64_t now_ns = hr_clock_ns(), deadline_ns;
 
-    if (ret < 0)
-        return ret;
-    if (!hr_add_u64(began_ns, client->timeout_ns, &deadline_ns))
+    if (!hr_add_u64(now_ns, client->seek_wait_ns, &deadline_ns))
         deadline_ns = UINT64_MAX;
     client->ended = 0;
     if (client->phase == HR_LINK_DOWN && client->sock < 0) { /* an earlier wait may have been given up */
         client->fruitless = 0;
         hr_link_down(client);
     }
-    client->seeking = seek;
-    /* A sidecar that dies meanwhile is waited for, and asked again. */
-    do
-        ret = seek_once(client, seek, deadline_ns);
-    while (ret == HR_E_DISCONNECTED && !client->ended && hr_clock_ns() < deadline_ns);
-    client->seeking = NULL;
-    client->astray = ret < 0 && client->refused;
-    return ret;
+    client->seek = *seek;
+    client->seeking = true;
+    client->seek_sent = false;
+    return hr_link_seek(client, deadline_ns);
 }
 
 int hr_client_seek(struct hr_client *client, const char *state, int force)
 {
     struct hr_wire_seek seek = {.head = {HR_WIRE_SEEK, sizeof(seek)}, .force_state = force != 0};
     size_t n = state ? strlen(state) : 0;
+    int ret = forked(client);
 
+    if (ret < 0)
+        return ret;
     if (n >= sizeof(seek.state))
         return hr_report_fail(&client->report, HR_E_STATE, "a state of %zu bytes is not one of ours",
                               n);
@@ -253,7 +237,7 @@ int hr_client_seek_epoch(struct hr_client *client, uint64_t epoch)
     int ret = forked(client);
 
     if (ret < 0 || (client->was_up && client->at_epoch_start && client->next_epoch == epoch &&
-                    client->ended == 0))
+                    client->ended == 0 && !client->seeking))
         return ret;
     return seek_to(client, &seek);
 }

@@ -18,6 +18,9 @@ uint64_t hr_process_token(void);
  * sidecar would not see this process die. */
 void hr_process_enlist(struct hr_client *client);
 void hr_process_delist(struct hr_client *client);
+/* No other thread forks in between: a child would have copies of sockets that the list does not know yet. */
+void hr_process_hold_forks(void);
+void hr_process_allow_forks(void);
 /* Rank and world from the launcher's environment where they are -1. */
 int hr_process_rank(int32_t *rank, int32_t *world, struct hr_error *err) HR_MUST_CHECK;
 
@@ -138,10 +141,11 @@ struct hr_client {
     char *path;             /* socket path; NULL for fd:N and private sidecars */
     struct hr_child *child; /* private sidecar, or NULL */
     uint32_t rank, world;
-    bool shared, join_now, force_state;
+    bool shared, join_now;
+    bool force_state; /* of the state that it was opened with, until that is accepted */
     bool astray;  /* the last seek was refused: what is ready is not what was asked for, or gone */
     bool refused; /* the sidecar's last word was an error: it lives, and will fill our slots again */
-    uint64_t timeout_ns;
+    uint64_t timeout_ns, seek_wait_ns;
     char name[HR_WIRE_NAME_BYTES];
 
     /* the link */
@@ -152,7 +156,10 @@ struct hr_client {
     bool was_up;
     uint64_t down_since_ns, next_try_ns, backoff_ns;
     unsigned fruitless;     /* times that the link came up since the last batch */
-    const struct hr_wire_seek *seeking; /* under way: what hello asks for; NULL = our own state */
+    bool seeking;           /* seek is under way: nothing is taken before it is answered, and hello asks for */
+    struct hr_wire_seek seek; /* its state instead of our own */
+    bool seek_sent;         /* on this link */
+    unsigned seeks_open;    /* sent on this link, earlier ones too, and not answered yet */
     int reason_code;        /* why the last attempt failed, */
     char reason[512];       /* in words */
     union hr_link_message message;
@@ -184,11 +191,17 @@ int hr_link_establish(struct hr_client *client, uint64_t deadline_ns) HR_MUST_CH
  * 1 = it is, 0 = the deadline passed, HR_E_DISCONNECTED = the link is down now, else the error that
  * the sidecar sent, which is in client->ended too. */
 int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_ns) HR_MUST_CHECK;
+/* Brings the seek that is under way to its end, and the link up for it where need be. HR_E_TIMEOUT: not yet. */
+int hr_link_seek(struct hr_client *client, uint64_t deadline_ns) HR_MUST_CHECK;
 /* HR_E_DISCONNECTED = the link is down now. */
 int hr_link_send(struct hr_client *client, const void *message) HR_MUST_CHECK;
 void hr_link_down(struct hr_client *client);
 /* Takes a new state over, and where in an epoch it stands. */
 void hr_link_set_state(struct hr_client *client, const char *state, size_t bytes);
+
+/* The code of an error as a sidecar said it. What only this side can know, and callers go on after, it cannot
+ * say. */
+int hr_link_code(int64_t said);
 
 /* deadline of a wait of so many milliseconds from now; negative = for ever. */
 uint64_t hr_link_deadline(int64_t timeout_ms);

@@ -45,6 +45,8 @@ static void go_down(struct hr_client *client)
 {
     client->phase = HR_LINK_DOWN;
     client->next_try_ns = 0;
+    client->seek_sent = false;
+    client->seeks_open = 0;
     if (client->fruitless > fruitless_most)
         return;
     client->down_since_ns = hr_clock_ns();
@@ -164,6 +166,10 @@ static int receive(struct hr_client *client, uint64_t deadline_ns, int fds[MAX_F
     ssize_t n = hr_fd_recv(client->sock, m, sizeof(*m), fds, &fd_count, &err);
     if (n == HR_E_PROTOCOL)
         return broken(client, err.text);
+    if (n == HR_E_LIMIT) {
+        hr_link_down(client);
+        return hr_report_set(&client->report, &err);
+    }
     if (n <= 0)
         return lost(client, n == 0 ? "the sidecar closed the connection" : err.text);
     if ((size_t)n < sizeof(m->head) || m->head.bytes != (size_t)n ||
@@ -174,11 +180,16 @@ static int receive(struct hr_client *client, uint64_t deadline_ns, int fds[MAX_F
     return 1;
 }
 
+int hr_link_code(int64_t said)
+{
+    return said < 0 && said > -1000 && said != HR_E_TIMEOUT && said != HR_E_ALL_LEASED ? (int)said : HR_E_PROTOCOL;
+}
+
 static int take_error(struct hr_client *client)
 {
     struct hr_wire_error *e = &client->message.error;
     struct hr_report *report = &client->report;
-    int code = e->code < 0 && e->code > -1000 ? e->code : HR_E_PROTOCOL;
+    int code = hr_link_code(e->code);
 
     client->refused = true;
     e->shard[sizeof(e->shard) - 1] = 0;
@@ -199,6 +210,8 @@ static void take_seeked(struct hr_client *client)
     client->sequence_known = false;
     client->steps_per_epoch = s->steps_per_epoch;
     hr_link_set_state(client, s->state, hr_min_u64(s->state_bytes, sizeof(s->state)));
+    if (client->seeks_open > 0 && --client->seeks_open == 0 && client->seek_sent)
+        client->seeking = false;
 }
 
 /* The socket stays; what was attached behind it is gone. */
@@ -216,6 +229,8 @@ static void hang_up_refused(struct hr_client *client)
     if (client->session)
         hr_session_keep_held(client->session);
     hr_link_down(client);
+    client->seeking = false;
+    client->astray = true;
 }
 
 int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_ns)
@@ -227,7 +242,7 @@ int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_n
         close_fds(fds);
         if (kind == HR_WIRE_SEEKED)
             take_seeked(client);
-        if (kind == wanted)
+        if (kind == wanted && !(kind == HR_WIRE_SEEKED && client->seeking)) /* of an earlier one */
             return 1;
         if (kind == HR_WIRE_RESTARTED)
             return take_restarted(client);
@@ -235,7 +250,7 @@ int hr_link_await(struct hr_client *client, uint32_t wanted, uint64_t deadline_n
             return lost(client, "the sidecar ended");
         if (kind == HR_WIRE_ERROR) {
             client->ended = take_error(client);
-            if (wanted == HR_WIRE_SEEKED)
+            if (client->seeks_open)
                 hang_up_refused(client);
             return client->ended;
         }
@@ -260,43 +275,49 @@ static int connect_path(struct hr_client *client)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t n = strlen(client->path);
-    int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (sock < 0)
-        return hr_report_fail(&client->report, HR_E_IO, "cannot create a socket: %s",
-                              strerror(errno));
+    client->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (client->sock < 0)
+        return hr_report_fail(&client->report, HR_E_IO, "cannot create a socket: %s%s", strerror(errno),
+                              errno == EMFILE ? " (raise 'ulimit -n')" : "");
     memcpy(address.sun_path, client->path, n + 1);
-    if (connect(sock, (struct sockaddr *)&address, sizeof(address)) == 0) {
-        client->sock = sock;
+    if (connect(client->sock, (struct sockaddr *)&address, sizeof(address)) == 0)
         return 0;
-    }
     int failed = errno;
-    hr_fd_close(&sock);
+    hr_fd_close(&client->sock);
     bool final = failed != ENOENT && failed != ECONNREFUSED && failed != EAGAIN && failed != EINTR;
     int code = failed == EACCES || failed == EPERM ? HR_E_DENIED : HR_E_IO;
     return hr_report_fail(&client->report, final ? code : HR_E_DISCONNECTED,
                           "cannot connect to '%s': %s", client->path, strerror(failed));
 }
 
-static int connect_child(struct hr_client *client)
+static int check_child(struct hr_client *client)
 {
     struct hr_error err = HR_ERROR_INIT;
-    int ret = hr_child_check(client->child, &err);
 
-    if (ret == 0)
-        ret = hr_child_start(client->child, &client->sock, &err);
+    return hr_child_check(client->child, &err) < 0 ? hr_report_set(&client->report, &err) : 0;
+}
+
+static int start_child(struct hr_client *client)
+{
+    struct hr_error err = HR_ERROR_INIT;
+
     client->incarnation = 0;
-    return ret < 0 ? hr_report_set(&client->report, &err) : 0;
+    return hr_child_start(client->child, &client->sock, &err) < 0 ? hr_report_set(&client->report, &err) : 0;
 }
 
 static int connect_any(struct hr_client *client)
 {
     if (client->sock >= 0) /* its engine was restarted */
         return 0;
-    if (client->child)
-        return connect_child(client);
-    if (client->path)
-        return connect_path(client);
+    if (client->child || client->path) {
+        int ret = client->child ? check_child(client) : 0;
+        hr_process_hold_forks();
+        if (ret == 0)
+            ret = client->child ? start_child(client) : connect_path(client);
+        hr_process_allow_forks();
+        return ret;
+    }
     client->sock = client->given_sock;
     client->given_sock = -1;
     if (client->sock >= 0)
@@ -311,7 +332,7 @@ static int connect_any(struct hr_client *client)
 static void send_hello(struct hr_client *client)
 {
     struct hr_error err;
-    const struct hr_wire_seek *seek = client->seeking;
+    const struct hr_wire_seek *seek = client->seeking ? &client->seek : NULL;
     const char *state = seek ? seek->state : client->state;
     struct hr_wire_hello hello = {
         .head = {HR_WIRE_HELLO, sizeof(hello)},
@@ -366,6 +387,7 @@ static int take_welcome(struct hr_client *client, int fds[MAX_FDS])
     hr_link_set_state(client, w->state, hr_min_u64(w->state_bytes, sizeof(w->state)));
     client->phase = HR_LINK_UP;
     client->refused = client->astray = false;
+    client->force_state = false;
     client->was_up = true;
     client->fruitless++;
     return 0;
@@ -498,5 +520,58 @@ int hr_link_establish(struct hr_client *client, uint64_t deadline_ns)
         if (client->phase != HR_LINK_UP && now >= deadline_ns)
             return hr_report_fail(&client->report, HR_E_TIMEOUT, "the sidecar has not answered yet");
     }
+    return 0;
+}
+
+/* ---- seeking ---- */
+
+/* Entries that were published before the seek go back unread. */
+static void drop_old_entries(struct hr_client *client)
+{
+    struct hr_session *s = client->session;
+    uint32_t head = atomic_load_explicit(&s->control->head, memory_order_acquire);
+
+    for (uint32_t n = 0; s->tail != head && n < HR_WIRE_MAX_SLOTS; n++) {
+        struct hr_wire_entry entry =
+            hr_wire_load_entry(&s->control->queue[s->tail % HR_WIRE_MAX_SLOTS]);
+        if (entry.slot >= s->slot_count || (int32_t)(client->generation - entry.generation) <= 0)
+            return;
+        if (hr_session_claim(s))
+            hr_session_release(s, entry.slot, entry.ticket);
+    }
+}
+
+static int send_seek(struct hr_client *client)
+{
+    int ret = client->seek_sent ? 0 : hr_link_send(client, &client->seek);
+
+    if (ret == 0 && !client->seek_sent) {
+        client->seek_sent = true;
+        client->seeks_open++;
+    }
+    return ret;
+}
+
+int hr_link_seek(struct hr_client *client, uint64_t deadline_ns)
+{
+    int ret, established;
+
+    do {
+        ret = established = hr_link_establish(client, deadline_ns);
+        if (ret == 0)
+            ret = send_seek(client);
+        if (ret == 0)
+            ret = hr_link_await(client, HR_WIRE_SEEKED, deadline_ns);
+        /* A sidecar that dies meanwhile is waited for, and asked again. */
+    } while (ret == HR_E_DISCONNECTED && established == 0 && !client->ended);
+    if (ret == 0)
+        ret = hr_report_fail(&client->report, HR_E_TIMEOUT, "the sidecar did not answer a seek");
+    if (ret == HR_E_TIMEOUT)
+        return ret;
+    client->seeking = false;
+    client->astray = ret < 0 && client->refused;
+    if (ret < 0)
+        return ret;
+    drop_old_entries(client);
     return 0;
 }

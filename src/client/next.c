@@ -88,7 +88,7 @@ static int take(struct hr_client *client, struct hr_batch **out)
 {
     struct hr_session *s = client->session;
 
-    if (client->astray)
+    if (client->astray || client->seeking)
         return 0;
     for (;;) {
         /* Acquire: pairs with the sidecar's release store; entry and slot are complete. */
@@ -116,7 +116,7 @@ static int check_closed(struct hr_client *client)
 {
     struct hr_session *s = client->session;
     uint32_t closed = atomic_load_explicit(&s->control->closed, memory_order_acquire);
-    int code = closed < 1000 ? -(int)closed : HR_E_PROTOCOL;
+    int code = hr_link_code(-(int64_t)closed);
 
     if (closed == 0 || atomic_load_explicit(&s->control->head, memory_order_acquire) != s->tail)
         return 0;
@@ -163,20 +163,23 @@ static int wait_slice(struct hr_client *client, uint64_t deadline_ns)
     return ret == HR_E_DISCONNECTED ? 0 : ret;
 }
 
-/* One round of waiting: for a batch, or for the sidecar to come back. */
+/* One round of waiting: for a batch, for the answer to a seek, or for the sidecar to come back. */
 static int wait_round(struct hr_client *client, uint64_t deadline_ns)
 {
     int ret;
 
-    if (client->phase == HR_LINK_UP) {
+    if (client->seeking) {
+        ret = hr_link_seek(client, deadline_ns);
+    } else if (client->phase == HR_LINK_UP) {
         ret = check_closed(client);
         if (ret == 0)
             ret = all_leased(client);
         if (ret == 0 && client->phase == HR_LINK_UP)
             ret = wait_slice(client, deadline_ns);
         return ret < 0 && ret != client->ended ? ret : 0;
+    } else {
+        ret = hr_link_establish(client, deadline_ns);
     }
-    ret = hr_link_establish(client, deadline_ns);
     return ret == HR_E_TIMEOUT ? 0 : ret;
 }
 

@@ -43,12 +43,12 @@ uint64_t hr_process_token(void)
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hr_client *listed;
 
-static void before_fork(void)
+void hr_process_hold_forks(void)
 {
     pthread_mutex_lock(&list_lock);
 }
 
-static void after_fork_in_parent(void)
+void hr_process_allow_forks(void)
 {
     pthread_mutex_unlock(&list_lock);
 }
@@ -65,7 +65,7 @@ static void after_fork_in_child(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    pthread_atfork(hr_process_hold_forks, hr_process_allow_forks, after_fork_in_child);
 }
 
 void hr_process_enlist(struct hr_client *client)

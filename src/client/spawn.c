@@ -26,6 +26,7 @@ struct hr_child {
     char *binary;
     char *config; /* path, or text when it is one */
     bool config_is_text;
+    int folder_fd; /* where it was made: the trainer may go elsewhere before it is started again. -1 = unknown */
     pid_t pid; /* 0 = none, or reaped */
     int pidfd; /* -1 where the kernel has none */
 };
@@ -38,6 +39,7 @@ int hr_child_create(const char *binary, const char *config, struct hr_child **ou
     if (!child)
         return hr_fail(err, HR_E_NOMEM, "no memory for a sidecar");
     child->pidfd = -1;
+    child->folder_fd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     child->binary = hr_strdup(binary ? binary : "headrace");
     child->config = hr_strdup(config);
     child->config_is_text = config[0] == '{' || strchr(config, '\n') != NULL;
@@ -129,6 +131,7 @@ void hr_child_destroy(struct hr_child *child)
     if (child->pid != 0)
         end_child(child, &value);
     hr_fd_close(&child->pidfd);
+    hr_fd_close(&child->folder_fd);
     hr_free(child->binary);
     hr_free(child->config);
     hr_free(child);
@@ -165,11 +168,13 @@ static int move_up(int *fd, struct hr_error *err)
     return 0;
 }
 
-static void set_files(posix_spawn_file_actions_t *files, int config_fd, int sock)
+static void set_files(posix_spawn_file_actions_t *files, int folder_fd, int config_fd, int sock)
 {
     int out = fcntl(STDERR_FILENO, F_GETFD) < 0 ? config_fd : STDERR_FILENO;
 
     posix_spawn_file_actions_init(files);
+    if (folder_fd >= 0) /* first: the others may take its number */
+        posix_spawn_file_actions_addfchdir_np(files, folder_fd);
     posix_spawn_file_actions_adddup2(files, config_fd, STDIN_FILENO);
     /* Results would go to stdout; the trainer's is not the sidecar's. */
     posix_spawn_file_actions_adddup2(files, out, STDOUT_FILENO);
@@ -202,7 +207,7 @@ static int run(struct hr_child *child, int config_fd, int sock, struct hr_error 
     posix_spawnattr_t attributes;
 
     snprintf(fd_text, sizeof(fd_text), "%d", CHILD_FD);
-    set_files(&files, config_fd, sock);
+    set_files(&files, child->folder_fd, config_fd, sock);
     set_attributes(&attributes);
     int failed = posix_spawnp(&child->pid, child->binary, &files, &attributes,
                               (char *const *)argv, environ);

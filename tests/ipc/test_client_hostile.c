@@ -303,6 +303,29 @@ static void random_messages_do_no_harm(void **state)
     }
 }
 
+/* A caller who waits goes on after some codes: with one of those a peer would make it spin for ever. */
+static void codes_that_a_sidecar_cannot_say_are_not_passed_on(void **state)
+{
+    static const int codes[] = {HR_E_TIMEOUT, HR_E_ALL_LEASED, 0, 7, -1000, INT32_MIN, INT32_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < HR_ARRAY_SIZE(codes); i++) {
+        struct hr_wire_error e = {.head = {HR_WIRE_ERROR, sizeof(e)}, .code = codes[i]};
+        struct hr_batch *b;
+        struct server s;
+        server_open(&s, 2);
+        server_send(&s, &e, sizeof(e), NULL, 0);
+        assert_int_equal(hr_client_next(s.client, 1000, &b), HR_E_PROTOCOL);
+        server_close(&s);
+        server_open(&s, 2);
+        if (codes[i] < 0 && codes[i] > INT32_MIN) {
+            hr_ring_close_consumer(s.consumer, codes[i]);
+            assert_int_equal(hr_client_next(s.client, 1000, &b), HR_E_PROTOCOL);
+        }
+        server_close(&s);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -312,6 +335,7 @@ int main(void)
         cmocka_unit_test(random_bytes_in_batches_do_no_harm),
         cmocka_unit_test(random_bytes_in_the_control_page_do_no_harm),
         cmocka_unit_test(random_messages_do_no_harm),
+        cmocka_unit_test(codes_that_a_sidecar_cannot_say_are_not_passed_on),
     };
 
     signal(SIGPIPE, SIG_IGN);
