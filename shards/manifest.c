@@ -168,7 +168,7 @@ static int read_file(const char *path, struct hr_manifest *manifest, struct hr_e
         *manifest = *m;
     else
         hr_manifest_finish(m);
-    if (ret < 0)
+    if (ret < 0 && !(err && err->sys_errno)) /* those name it already */
         hr_error_at_file(err, path, 0, 0);
     hr_free(data);
     hr_free(m);

@@ -50,7 +50,9 @@ static int index_file(int fd, const char *path, bool want_digest, struct hr_shar
         if (hr_shard_formats[i]->probe(path, head, n))
             return hr_shard_formats[i]->index(fd, path, (uint64_t)st.st_size, want_digest, out,
                                               schema, err);
-    return hr_fail(err, HR_E_FORMAT, "not a shard of a known format");
+    hr_fail(err, HR_E_FORMAT, "not a shard of a known format");
+    hr_error_hint(err, "a dataset is a folder that 'headrace pack' made, or one .hrs file of it");
+    return HR_E_FORMAT;
 }
 
 int hr_shard_open(const char *path, bool want_digest, struct hr_shard **out,

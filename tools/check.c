@@ -234,15 +234,26 @@ static void print_chains(struct hr_buf *b, const struct hr_plan *plan)
     }
 }
 
+/* Samples of an epoch that fill no batch and are dropped: others in each epoch. */
+static uint64_t left_out(const struct hr_plan *plan)
+{
+    const struct hr_order *order = &plan->order;
+
+    return order->spec.last == HR_LAST_DROP ? order->epoch_samples % order->spec.batch : 0;
+}
+
 static void print_text(struct hr_buf *b, const struct hr_plan *plan,
                        const struct hr_slot_layout *layout, int64_t world)
 {
     uint64_t records = plan->sources.kept, steps = hr_order_steps(&plan->order, 0);
     char hex[HR_DIGEST_HEX_BYTES], a[32], c[32];
 
-    hr_buf_addf(b, "%s record%s, %s step%s an epoch, global batch %" PRIu64 "\n",
+    hr_buf_addf(b, "%s record%s, %s step%s an epoch, global batch %" PRIu64,
                 hr_cli_format_count(records, a), records == 1 ? "" : "s",
                 hr_cli_format_count(steps, c), steps == 1 ? "" : "s", plan->order.spec.batch);
+    if (left_out(plan))
+        hr_buf_addf(b, ", %s left out of each epoch (last: drop)", hr_cli_format_count(left_out(plan), a));
+    hr_buf_add_str(b, "\n");
     if (world > 1)
         hr_buf_addf(b, "%u samples for each of %" PRId64 " ranks\n", layout->capacity, world);
     print_sources(b, plan);

@@ -92,6 +92,14 @@ int hr_cli_failed(const char *doing, const struct hr_error *err)
     return err->code == HR_E_USAGE || err->code == HR_E_CONFIG ? HR_EXIT_USAGE : HR_EXIT_FAILED;
 }
 
+int hr_cli_unopened(const char *doing, const struct hr_error *err)
+{
+    int code = hr_cli_failed(doing, err);
+    bool named = err->code == HR_E_NOT_FOUND || err->code == HR_E_DENIED || err->code == HR_E_FORMAT;
+
+    return named ? HR_EXIT_USAGE : code;
+}
+
 static void collect_name(void *arg, const struct hr_opt *opt)
 {
     const char ***next = arg;

@@ -116,6 +116,9 @@ int hr_cli_wrong(const struct hr_command *command, const char *fmt, ...) HR_PRIN
 /* Logs the error and returns the exit code that belongs to it: HR_EXIT_USAGE for usage and
  * configuration, otherwise HR_EXIT_FAILED. */
 int hr_cli_failed(const char *doing, const struct hr_error *err);
+/* The same for what the command line names: that it is not there, may not be read or is something
+ * else is wrong usage, and nothing was done. */
+int hr_cli_unopened(const char *doing, const struct hr_error *err);
 
 /* "256M" -> bytes. False when it is not a size or does not fit. */
 bool hr_cli_parse_size(const char *text, uint64_t *bytes);

@@ -8,14 +8,14 @@
 #include "conf/conf.h"
 #include "shards/dataset.h"
 
-enum { USUAL_SIDE = 224, USUAL_RATE = 16000, USUAL_BATCH = 256, VIDEO_BATCH = 32, NAMED_CLASSES = 8 };
+enum { USUAL_SIDE = 224, USUAL_RATE = 16000, USUAL_BATCH = 256, VIDEO_BATCH = 32, USUAL_STEPS = 7, NAMED_CLASSES = 8 };
 
 struct options {
     struct hr_cli cli;
 };
 
 static const struct hr_cli_arg args[] = {
-    {"DS", "the dataset", .word = HR_WORD_FOLDER},
+    {"DATASET", "a dataset folder, or one .hrs file", .word = HR_WORD_FOLDER},
     {NULL},
 };
 
@@ -271,7 +271,8 @@ static uint64_t usual_batch(const struct hr_dataset *dataset)
         if (schema->fields[i].type == HR_FIELD_VIDEO && totals.present)
             batch = VIDEO_BATCH;
     }
-    while (batch > 1 && batch > hr_dataset_record_count(dataset))
+    /* What does not fill a batch is left out: of a small dataset that would be much of it. */
+    while (batch > 1 && batch * USUAL_STEPS > hr_dataset_record_count(dataset))
         batch /= 2;
     return batch;
 }
@@ -361,11 +362,8 @@ int hr_tool_init(int argc, char **argv)
     const char *path = o.cli.args[0];
     if (hr_utf8_valid_prefix(path, strlen(path)) != strlen(path))
         return hr_cli_wrong(&hr_command_init, "the dataset's path is not UTF-8 and cannot stand in a YAML file");
-    int ret = hr_dataset_open(path, NULL, &dataset, &err);
-    if (ret < 0) {
-        code = hr_cli_failed("init", &err);
-        return ret == HR_E_NOT_FOUND ? HR_EXIT_USAGE : code;
-    }
+    if (hr_dataset_open(path, NULL, &dataset, &err) < 0)
+        return hr_cli_unopened("init", &err);
     add_head(&out, dataset, path);
     add_fields(&out, dataset);
     add_blend(&out, dataset);

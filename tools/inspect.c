@@ -289,7 +289,7 @@ int hr_tool_inspect(int argc, char **argv)
     if (code != HR_CLI_RUN)
         return code;
     if (hr_dataset_open(o.cli.args[0], o.version, &d, &err) < 0)
-        return hr_cli_failed("", &err);
+        return hr_cli_unopened("", &err);
     code = show(d, &o);
     hr_dataset_close(d);
     return code;

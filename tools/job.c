@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "tools/cli.h"
 
-enum { MAX_STDIN_BYTES = 1 << 20 };
-
 int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *err)
 {
     void *text;
@@ -17,7 +15,7 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 
     if (strcmp(path, "-") != 0)
         return hr_conf_load(path, conf, err);
-    int ret = hr_fd_read_file("/dev/stdin", MAX_STDIN_BYTES, &text, &bytes, err);
+    int ret = hr_conf_read("/dev/stdin", &text, &bytes, err);
     if (ret < 0)
         return ret;
     ret = hr_conf_parse(text, bytes, "<stdin>", conf, err);

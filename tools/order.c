@@ -120,14 +120,6 @@ static int print_batches(const struct hr_order *order, struct hr_cursor cursor, 
     return HR_EXIT_DONE;
 }
 
-/* A file that is not there is a wrong argument: nothing was done. */
-static int failed(const struct hr_error *err)
-{
-    int code = hr_cli_failed("order", err);
-
-    return err->code == HR_E_NOT_FOUND ? HR_EXIT_USAGE : code;
-}
-
 /* What the options say in text. */
 struct request {
     struct hr_cursor cursor;
@@ -178,7 +170,7 @@ static int run(const struct options *o, struct request *r)
     if (ret == HR_E_STATE)
         err.code = HR_E_USAGE; /* the step came from the command line */
     if (ret < 0)
-        code = failed(&err);
+        code = hr_job_failed(&err);
     else if (o->find)
         code = hr_order_print_found(&order, &r->wanted, r->cursor, r->count, epochs, (uint32_t)o->world);
     else

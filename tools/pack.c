@@ -289,7 +289,8 @@ static void add_jpeg_text(struct hr_buf *out, const struct hr_jpeg_counts *jpeg)
 
     if (!jpeg->repacked && !kept)
         return;
-    hr_buf_addf(out, "%s JPEG pictures repacked", hr_cli_format_count(jpeg->repacked, a));
+    hr_buf_addf(out, "%s JPEG picture%s repacked", hr_cli_format_count(jpeg->repacked, a),
+                jpeg->repacked == 1 ? "" : "s");
     if (jpeg->repacked) {
         hr_buf_add_str(out, " (");
         add_kinds(out, jpeg);
@@ -366,15 +367,17 @@ static int report_text(const struct pack *p, double seconds)
     hr_buf_add_str(&out, "\n");
     add_jpeg_text(&out, &t->jpeg);
     if (t->png_repacked || t->png_kept)
-        hr_buf_addf(&out, "%s PNG pictures repacked, %s kept as they are\n",
-                    hr_cli_format_count(t->png_repacked, a), hr_cli_format_count(t->png_kept, b));
+        hr_buf_addf(&out, "%s PNG picture%s repacked, %s kept as %s\n", hr_cli_format_count(t->png_repacked, a),
+                    t->png_repacked == 1 ? "" : "s", hr_cli_format_count(t->png_kept, b),
+                    t->png_kept == 1 ? "it is" : "they are");
     if (t->resized)
-        hr_buf_addf(&out, "%s pictures made smaller\n", hr_cli_format_count(t->resized, a));
+        hr_buf_addf(&out, "%s picture%s made smaller\n", hr_cli_format_count(t->resized, a),
+                    t->resized == 1 ? "" : "s");
     if (t->unresized)
         hr_buf_addf(&out, "%s larger pictures keep their size: masks, palettes, gray or deep lossless ones\n",
                     hr_cli_format_count(t->unresized, a));
     if (t->raw)
-        hr_buf_addf(&out, "%s pictures stored as pixels\n", hr_cli_format_count(t->raw, a));
+        hr_buf_addf(&out, "%s picture%s stored as pixels\n", hr_cli_format_count(t->raw, a), t->raw == 1 ? "" : "s");
     if (t->renamed)
         hr_buf_addf(&out, "files that are not what their names say (their content counted): %s\n",
                     hr_cli_format_count(t->renamed, a));

@@ -17,7 +17,6 @@
 #include "tools/headrace.h"
 #include "tools/job.h"
 
-enum { MAX_CONF_BYTES = 1 << 20 };
 
 struct options {
     struct hr_cli cli;
@@ -259,7 +258,7 @@ static int prepare(struct work *work, struct hr_error *err)
     const struct options *o = work->options;
     const char *path = strcmp(o->cli.args[0], "-") == 0 ? "/dev/stdin" : o->cli.args[0];
     void *text;
-    int ret = hr_fd_read_file(path, MAX_CONF_BYTES, &text, &work->conf_bytes, err);
+    int ret = hr_conf_read(path, &text, &work->conf_bytes, err);
 
     if (ret < 0)
         return ret;

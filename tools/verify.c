@@ -234,7 +234,7 @@ static int check(struct run *run)
     if (run->cannot_print)
         return HR_EXIT_FAILED;
     if (ret < 0)
-        return hr_cli_failed("verify", &err);
+        return hr_cli_unopened("verify", &err);
     if (run->o->repair_list && write_repair_list(run, &err) < 0)
         return hr_cli_failed("repair list", &err);
     if (!run->o->cli.json) {

@@ -87,7 +87,7 @@ static int list(const struct options *o)
     uint32_t count;
 
     if (hr_manifest_versions(o->cli.args[0], &rows, &count, &err) < 0)
-        return hr_cli_failed("", &err);
+        return hr_cli_unopened("", &err);
     if (o->cli.json)
         hr_json_open(&out, NULL, '[');
     else
@@ -104,11 +104,9 @@ static int list(const struct options *o)
 
 static int refused(const struct hr_error *err)
 {
-    int code = hr_cli_failed("", err);
+    int code = hr_cli_unopened("", err);
 
-    return err->code == HR_E_BUSY || err->code == HR_E_USAGE || err->code == HR_E_NOT_FOUND
-               ? HR_EXIT_USAGE
-               : code;
+    return err->code == HR_E_BUSY ? HR_EXIT_USAGE : code;
 }
 
 static int delete_version(const struct options *o)
@@ -260,10 +258,13 @@ static int prune(const struct options *o)
 int hr_tool_versions(int argc, char **argv)
 {
     struct options o;
+    struct stat st;
     int code = hr_cli_parse(&hr_command_versions, argc, argv, &o, sizeof(o));
 
     if (code != HR_CLI_RUN)
         return code;
+    if (stat(o.cli.args[0], &st) == 0 && !S_ISDIR(st.st_mode))
+        return hr_cli_wrong(&hr_command_versions, "'%s' is a file; versions are of a dataset folder", o.cli.args[0]);
     if (o.delete && o.prune)
         return hr_cli_wrong(&hr_command_versions, "--delete or --prune, one at a time");
     if (o.force && !o.delete && !o.prune)

@@ -95,7 +95,11 @@ static int code_of_errno(int sys_errno)
         return HR_E_DENIED;
     case ENOENT:
     case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
         return HR_E_NOT_FOUND;
+    case EISDIR:
+        return HR_E_FORMAT;
     case ENOMEM:
         return HR_E_NOMEM;
     case EEXIST:

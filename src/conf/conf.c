@@ -365,11 +365,20 @@ int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_co
     return parse(text, bytes, file ? file : "<config>", "", conf, err);
 }
 
+int hr_conf_read(const char *file, void **text, size_t *bytes, struct hr_error *err)
+{
+    int ret = hr_fd_read_file(file, HR_CONF_MAX_BYTES, text, bytes, err);
+
+    if (ret < 0 && err && err->sys_errno == EISDIR)
+        hr_error_hint(err, "a pipeline file is wanted; 'headrace init DATASET > train.yaml' writes one for a dataset");
+    return ret;
+}
+
 int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err)
 {
     void *text;
     size_t bytes;
-    int ret = hr_fd_read_file(file, HR_CONF_MAX_BYTES, &text, &bytes, err);
+    int ret = hr_conf_read(file, &text, &bytes, err);
 
     if (ret < 0)
         return ret;

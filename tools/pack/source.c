@@ -92,6 +92,33 @@ static const struct hr_source_kind *guess_folder(const struct hr_walk *walk)
     return &hr_source_folder;
 }
 
+/* What to do about a file that people have and that is none of the sources. */
+static const char *way_out(const char *path, const char *head, size_t bytes)
+{
+    static const struct {
+        const char *magic, *suffix, *hint;
+    } known[] = {
+        {"\x1f\x8b", NULL, "it is compressed; unpack it first: gunzip, or tar -xzf"},
+        {"\x28\xb5\x2f\xfd", NULL, "it is compressed; unpack it first: zstd -d"},
+        {"PK\x03\x04", NULL, "a zip file; unzip it and pack the folder"},
+        {"PAR1", NULL, "Parquet; make lines of JSON of it: pandas.read_parquet(FILE).to_json('x.jsonl', "
+                       "orient='records', lines=True)"},
+        {NULL, ".csv", "make lines of JSON of it: pandas.read_csv(FILE).to_json('x.jsonl', orient='records', "
+                       "lines=True)"},
+        {NULL, ".tsv", "make lines of JSON of it: pandas.read_csv(FILE, sep='\\t').to_json('x.jsonl', "
+                       "orient='records', lines=True)"},
+    };
+
+    for (size_t i = 0; i < HR_ARRAY_SIZE(known); i++) {
+        size_t n = known[i].magic ? strlen(known[i].magic) : 0;
+        if (n ? bytes >= n && memcmp(head, known[i].magic, n) == 0 : has_suffix(path, known[i].suffix))
+            return known[i].hint;
+    }
+    if (hr_kind_of_name(path))
+        return "a single file; pack the folder that it lies in";
+    return "a folder, a .jsonl file or a .tar file; --from says which if the name does not";
+}
+
 static const struct hr_source_kind *guess_file(const char *path, struct hr_error *err)
 {
     char head[512] = "";
@@ -111,11 +138,7 @@ static const struct hr_source_kind *guess_file(const char *path, struct hr_error
         return &hr_source_jsonl;
     hr_fail(err, HR_E_CONFIG, "not a source that pack knows");
     hr_error_at_file(err, path, 0, 0);
-    if (n > 1 && memcmp(head, "\x1f\x8b", 2) == 0)
-        hr_error_hint(err, "it is compressed; unpack it first: gunzip, or tar -xzf");
-    else
-        hr_error_hint(err, "a folder, a .jsonl file or a .tar file; --from says which if the name "
-                           "does not");
+    hr_error_hint(err, "%s", way_out(path, head, n > 0 ? (size_t)n : 0));
     return NULL;
 }
 

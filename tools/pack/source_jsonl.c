@@ -49,6 +49,7 @@ struct pass {
     struct hr_listing listing;
     uint32_t file;
     uint64_t bad_lines;
+    char first_bad[448]; /* what is wrong with the first one, "" = none */
 };
 
 static void jsonl_close(struct hr_source *source)
@@ -219,6 +220,13 @@ static int add_line(struct jsonl *jsonl, const struct line *line, struct hr_erro
     return 0;
 }
 
+static int note_bad_line(struct pass *pass, uint64_t line_no, const struct hr_error *err)
+{
+    if (pass->bad_lines++ == 0)
+        snprintf(pass->first_bad, sizeof(pass->first_bad), "; line %" PRIu64 ": %s", line_no, err->text);
+    return 0;
+}
+
 /* A line that is no JSON stays a record, so that loading it rejects it in its place. */
 static int take_line(struct pass *pass, const char *text, size_t bytes, uint64_t off,
                      uint64_t line_no, struct hr_error *err)
@@ -237,7 +245,7 @@ static int take_line(struct pass *pass, const char *text, size_t bytes, uint64_t
     if (ret == 0)
         ret = note_line(pass, text, line_no, &line.payload, err);
     else if (ret != HR_E_NOMEM)
-        ret = (int)(pass->bad_lines++, 0);
+        ret = note_bad_line(pass, line_no, err);
     hr_jsonl_line_finish(pass->parsed);
     return ret < 0 ? ret : add_line(pass->jsonl, &line, err);
 }
@@ -317,6 +325,14 @@ static int scan_one(struct pass *pass, uint32_t file, struct hr_error *err)
     return scan_file(pass, jsonl->fds[file], err);
 }
 
+static int nothing(const struct pass *pass, struct hr_error *err)
+{
+    char what[sizeof(pass->first_bad) + 64];
+
+    snprintf(what, sizeof(what), "lines with one JSON object each%s", pass->first_bad);
+    return hr_source_nothing(pass->jsonl->files.items[0], what, err);
+}
+
 static int scan_all(struct jsonl *jsonl, struct hr_error *err)
 {
     struct pass pass = {.jsonl = jsonl, .tok = hr_jsonl_tokener()};
@@ -337,7 +353,7 @@ static int scan_all(struct jsonl *jsonl, struct hr_error *err)
     }
     jsonl->base.record_count = jsonl->line_count;
     if (ret == 0 && pass.bad_lines == jsonl->line_count)
-        ret = hr_source_nothing(jsonl->files.items[0], "lines with one JSON object each", err);
+        ret = nothing(&pass, err);
     if (pass.tok)
         json_tokener_free(pass.tok);
     hr_free(pass.parsed);

@@ -130,7 +130,7 @@ static int take_entry(struct walker *w, int fd, const char *name, const char *pa
     if (S_ISREG(st.st_mode))
         return add_file(w, path, &st);
     if (!S_ISDIR(st.st_mode)) {
-        w->walk->special++;
+        hr_log(HR_LOG_WARN, "%s: a pipe, socket or device; not part of the source", path);
         return 0;
     }
     if (link && (!w->follow_links || in_chain(w, depth, &st))) {

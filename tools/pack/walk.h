@@ -20,7 +20,6 @@ struct hr_walk {
     uint32_t folder_count;
     uint64_t folder_cap;
     uint64_t hidden;        /* files and folders whose name starts with a dot */
-    uint64_t special;       /* sockets, devices, pipes */
     uint64_t linked_folders; /* links to folders that were not followed, or lead round in a circle */
 };
 
