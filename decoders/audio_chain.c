@@ -14,6 +14,7 @@
 #include "decoders/sound.h"
 
 #define MAX_SAMPLES (UINT64_C(1) << 40) /* a channel; more are not sound */
+#define MAX_LOOP_BYTES (UINT64_C(1) << 30) /* of a recording that is kept whole, to be repeated */
 
 struct audio_chain {
     struct hr_chain head;
@@ -300,7 +301,9 @@ static int plan_clip(const struct audio_chain *chain, const struct hr_draw_key *
     return 0;
 }
 
-static void set_shapes(const struct audio_chain *chain, uint32_t channels, struct hr_sample_plan *plan)
+/* Numbers come from the index, which may say anything. */
+static int set_shapes(const struct audio_chain *chain, uint32_t channels, struct hr_sample_plan *plan,
+                      struct hr_error *err)
 {
     const struct hr_chain_output *main = &chain->head.outputs[0];
     uint64_t samples = chain->clip ? chain->clip_samples : plan->audio.out_samples;
@@ -309,9 +312,15 @@ static void set_shapes(const struct audio_chain *chain, uint32_t channels, struc
     plan->shape[0][time_axis] = samples;
     if (main->dims == 2)
         plan->shape[0][!time_axis] = channels;
-    plan->bytes[0] = samples * channels * hr_dtype_bytes(main->dtype);
     if (chain->lengths)
         plan->bytes[1] = sizeof(int32_t);
+    if (hr_mul_u64(samples, channels * (uint64_t)hr_dtype_bytes(main->dtype), &plan->bytes[0]) &&
+        plan->bytes[0] <= main->max_bytes)
+        return 0;
+    hr_fail(err, HR_E_LIMIT, "the sound is %" PRIu64 " samples of %u channels, more than the %" PRIu64
+            " bytes that the field allows", samples, channels, main->max_bytes);
+    hr_error_hint(err, "raise 'max_seconds' of the field");
+    return HR_E_LIMIT;
 }
 
 static int plan_sample(const struct hr_chain *head, const struct hr_draw_key *key,
@@ -337,16 +346,7 @@ static int plan_sample(const struct hr_chain *head, const struct hr_draw_key *ke
         plan->audio.out_samples = scale(facts->samples, facts->sample_rate,
                                         chain->rate ? chain->rate : facts->sample_rate);
     }
-    if (ret < 0)
-        return ret;
-    set_shapes(chain, channels, plan);
-    if (plan->bytes[0] > head->outputs[0].max_bytes) {
-        hr_fail(err, HR_E_LIMIT, "the sound is %" PRIu64 " bytes, the field allows %" PRIu64,
-                plan->bytes[0], head->outputs[0].max_bytes);
-        hr_error_hint(err, "raise 'max_seconds' of the field");
-        return HR_E_LIMIT;
-    }
-    return 0;
+    return ret < 0 ? ret : set_shapes(chain, channels, plan, err);
 }
 
 /* ---- decode ---- */
@@ -399,9 +399,12 @@ static int read_whole(struct audio_context *context, uint64_t samples, struct hr
     uint64_t need, at = 0;
     int n;
 
-    if (!hr_mul_u64(samples, pcm->channels, &need) || need > UINT64_C(1) << 32)
-        return hr_fail(err, HR_E_LIMIT, "a loop of %" PRIu64 " samples is too long", samples);
-    if (hr_scratch_grow(&context->loop, &context->loop_bytes, need * sizeof(float)) < 0)
+    if (!hr_mul_u64(samples, pcm->channels * sizeof(float), &need) || need > MAX_LOOP_BYTES) {
+        hr_fail(err, HR_E_LIMIT, "a loop of %" PRIu64 " samples is too long", samples);
+        hr_error_hint(err, "take 'past_end: pad' for recordings of this length");
+        return HR_E_LIMIT;
+    }
+    if (hr_scratch_grow(&context->loop, &context->loop_bytes, need) < 0)
         return hr_fail(err, HR_E_NOMEM, "no memory to repeat %" PRIu64 " samples", samples);
     while (at < samples && (n = hr_pcm_next(pcm, err)) != 0) {
         if (n < 0)

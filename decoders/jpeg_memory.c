@@ -29,6 +29,8 @@ static bool add_chunk(struct hr_jpeg_memory *m, size_t bytes)
 
     if (m->chunk_count == HR_JPEG_MEMORY_CHUNKS)
         return false;
+    if (want > m->limit - m->total)
+        want = m->limit - m->total;
     if (want < bytes)
         want = bytes;
     int depth = hr_mem_steady_pause();

@@ -75,12 +75,12 @@ static uint64_t stated_limit(const struct hr_pcm *pcm, const uint8_t *bytes, siz
 
     if (stream->codecpar->codec_id == AV_CODEC_ID_VORBIS && pcm->av.container == HR_MEDIA_OGG) {
         int64_t granule = hr_ogg_last_granule(bytes, count);
-        return granule > start ? (uint64_t)(granule - start) : UINT64_MAX;
+        return granule > start ? (uint64_t)granule - (uint64_t)start : UINT64_MAX;
     }
     if (pcm->av.container == HR_MEDIA_MP4 && stream->duration > start && stream->time_base.num == 1 &&
         pcm->rate % (uint32_t)stream->time_base.den == 0 &&
         stream->codecpar->codec_id == AV_CODEC_ID_AAC)
-        return rescale_samples(stream->duration - start, stream->time_base, pcm->rate);
+        return rescale_samples((int64_t)((uint64_t)stream->duration - (uint64_t)start), stream->time_base, pcm->rate);
     return UINT64_MAX;
 }
 

@@ -293,6 +293,72 @@ static void random_starts_cover_the_recording_and_repeat(void **state)
     hr_chain_destroy(chain);
 }
 
+enum { CHANNELS = 8, HAVE = 100 };
+
+static void make_eight_channels(struct file *f, uint32_t rate, struct hr_facts *facts)
+{
+    begin_wav(f, 1, CHANNELS, 16);
+    hr_store_le32(f->bytes + 24, rate);
+    put_chunk(f, "data", HAVE * CHANNELS * 2);
+    for (unsigned i = 0; i < HAVE * CHANNELS; i++)
+        put(f, (uint8_t[2]){1, 2}, 2);
+    end_wav(f);
+    assert_int_equal(hr_media_measure(f->bytes, f->count, HR_FIELD_AUDIO, true, NULL, facts, NULL), 0);
+}
+
+/* An index that says of a few samples that they are 39 million. */
+static void loops_take_no_memory_for_what_is_claimed(void **state)
+{
+    struct hr_arg seconds[] = {arg_number("seconds", 10), arg_word("past_end", "loop")};
+    struct hr_call clip = {.name = "clip", .args = seconds, .arg_count = 2};
+    struct hr_chain_spec spec = {
+        .type = HR_FIELD_AUDIO, .field = "sound", .clip = &clip, .max_sample_rate = 4000000};
+    struct file f = {0};
+    struct hr_context *context = NULL;
+    struct hr_sample_plan plan;
+    struct hr_chain *chain = NULL;
+    struct hr_facts facts;
+    struct hr_error err;
+    float out;
+
+    (void)state;
+    make_eight_channels(&f, 4000000, &facts);
+    facts.samples = 39000000;
+    assert_int_equal(hr_chain_create(&spec, &chain, NULL), 0);
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    assert_int_equal(hr_chain_plan(chain, &facts, f.count, 7, 0, 0, 0, &plan, NULL), 0);
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {&out}; /* nothing is written */
+    assert_int_equal(hr_chain_decode(chain, context, &plan, 0, f.bytes, f.count, dst, &err), HR_E_LIMIT);
+    assert_non_null(strstr(err.hint, "past_end: pad"));
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+}
+
+/* The index may say anything: here, as many samples as come to 22 MB modulo 2^64 once they are resampled. */
+static void sizes_beyond_64_bits_are_refused(void **state)
+{
+    struct hr_arg rate = arg_number("rate", 768000), keep = arg_word("channels", "keep");
+    struct hr_arg ragged = {.name = "ragged", .kind = HR_ARG_BOOL, .boolean = true};
+    struct hr_call op = {.name = "resample", .args = &rate, .arg_count = 1};
+    struct hr_call options = {.name = "options", .args = &keep, .arg_count = 1};
+    struct hr_call output = {.name = "output", .args = &ragged, .arg_count = 1};
+    struct hr_chain_spec spec = {.type = HR_FIELD_AUDIO, .field = "sound", .ops = &op, .op_count = 1,
+                                 .options = &options, .output = &output, .max_sample_rate = 1,
+                                 .max_samples = HAVE, .max_channels = CHANNELS};
+    struct file f = {0};
+    struct hr_sample_plan plan;
+    struct hr_chain *chain = NULL;
+    struct hr_facts facts;
+    struct hr_error err;
+
+    (void)state;
+    make_eight_channels(&f, 1, &facts);
+    assert_int_equal(hr_chain_create(&spec, &chain, &err), 0);
+    facts.samples = UINT64_C(750599937896); /* times 768000 * 8 * 4 is 2^64 and a little */
+    assert_int_equal(hr_chain_plan(chain, &facts, f.count, 7, 0, 0, 0, &plan, &err), HR_E_LIMIT);
+    hr_chain_destroy(chain);
+}
+
 static int create_code(enum hr_field_type type, struct hr_call *clip, struct hr_call *op,
                        struct hr_error *err)
 {
@@ -343,6 +409,8 @@ int main(void)
         cmocka_unit_test(layouts_differ_only_in_order),
         cmocka_unit_test(short_recordings_are_padded_looped_or_rejected),
         cmocka_unit_test(random_starts_cover_the_recording_and_repeat),
+        cmocka_unit_test(loops_take_no_memory_for_what_is_claimed),
+        cmocka_unit_test(sizes_beyond_64_bits_are_refused),
         cmocka_unit_test(wrong_configurations_say_the_way_out),
     };
 
