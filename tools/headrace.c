@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <headrace/version.h>
@@ -64,11 +65,23 @@ static void fill_standard_streams(void)
             _exit(HR_EXIT_FAILED); /* nobody to tell */
 }
 
+/* A shard is a descriptor or two: takes as many as the system lets us have. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct hr_buf out = {0};
 
     fill_standard_streams();
+    raise_file_limit();
     hr_log_init_from_env();
     /* A reader that goes away (`headrace inspect | head`) is an error of that write. */
     signal(SIGPIPE, SIG_IGN);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -121,17 +120,6 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
-}
-
-/* A shard is a descriptor or two: takes as many as the system lets us have. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 static void say_ready(const struct options *o, const struct hr_job *job, struct hr_server *server,
@@ -284,7 +272,6 @@ int hr_tool_serve(int argc, char **argv)
         return hr_cli_wrong(&hr_command_serve, "--socket PATH is needed (or --fd N)");
     if (!o.socket && hr_log_get_level() == HR_LOG_INFO)
         hr_log_set_level(HR_LOG_WARN); /* a private trainer's comings and goings are no news */
-    raise_file_limit();
     if (prepare(&work, &err) < 0) {
         tell((int)o.fd, &err);
         code = hr_job_failed(&err);

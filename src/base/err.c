@@ -101,6 +101,8 @@ static int code_of_errno(int sys_errno)
     case EISDIR:
         return HR_E_FORMAT;
     case ENOMEM:
+    case EMFILE: /* of this process too, and says nothing about the file */
+    case ENFILE:
         return HR_E_NOMEM;
     case EEXIST:
         return HR_E_EXISTS;
@@ -124,6 +126,8 @@ int hr_fail_errno(struct hr_error *err, int sys_errno, const char *fmt, ...)
     va_end(ap);
     size_t n = strlen(err->text);
     snprintf(err->text + n, sizeof(err->text) - n, ": %s", strerror(sys_errno));
+    if (sys_errno == EMFILE)
+        hr_error_hint(err, "raise 'ulimit -n'");
     return code;
 }
 

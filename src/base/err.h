@@ -31,8 +31,8 @@ struct hr_error {
 /* Fills err (reset first; NULL is allowed) with a code and a formatted reason, returns code. */
 int hr_fail(struct hr_error *err, int code, const char *fmt, ...) HR_PRINTF(3, 4);
 
-/* The same from errno: appends strerror text, and maps ENOSPC, EACCES, ENOENT, EISDIR, ENOMEM, EEXIST and their like to
- * their codes; everything else becomes HR_E_IO. */
+/* The same from errno: appends strerror text, and maps ENOSPC, EACCES, ENOENT, EISDIR, ENOMEM,
+ * EMFILE, EEXIST and their like to their codes; everything else becomes HR_E_IO. */
 int hr_fail_errno(struct hr_error *err, int sys_errno, const char *fmt, ...) HR_PRINTF(3, 4);
 
 /* Add the place or the way out to an error that hr_fail() filled. NULL err is allowed. */

@@ -1,6 +1,7 @@
 """Arguments that are not what a command wants: exit code 2, nothing done, and a message that says what to do instead."""
 import gzip
 import os
+import resource
 import zipfile
 
 import pytest
@@ -67,3 +68,28 @@ def test_init_leaves_little_of_a_small_dataset_out(tmp_path):
         left_out = int(first.split(" left out")[0].split()[-1]) if "left out" in first else 0
         batch = int(first.split("global batch ")[1].split(",")[0])
         assert left_out == records % batch and left_out <= records / 7, first
+
+
+def limit_files(soft, hard=None):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard or soft))
+
+
+def test_no_descriptor_left_rejects_no_record(tmp_path):
+    """It says nothing about the file: a record must not go missing for it."""
+    feed.run("synth", tmp_path / "in", "--as", "folder", "--records", 20)
+    ended = set()
+    for files in range(4, 16):
+        r = feed.run("pack", tmp_path / "in", tmp_path / str(files), code=None, preexec_fn=limit_files(files))
+        ended.add(r.returncode)
+        assert ("20 of 20 records, 0 rejected" in r.stdout if r.returncode == 0 else
+                r.returncode in (2, 3) and "ulimit -n" in r.stderr and "rejected" not in r.stderr), r
+        assert (tmp_path / str(files) / "dataset.hrm").exists() == (r.returncode == 0)
+    assert 0 in ended and 3 in ended
+
+
+def test_a_low_soft_limit_of_descriptors_is_raised(tmp_path):
+    feed.run("synth", tmp_path / "ds", "--kind", "text", "--records", 2000, "--shard-size", "64K")
+    shards = len(list((tmp_path / "ds").glob("*.hrs")))
+    path = feed.write_conf(tmp_path / "c.json", {"dataset": str(tmp_path / "ds"), "batch": 8})
+    for argv in (["verify", tmp_path / "ds"], ["bench", path, "--batches", 4, "--warmup", 0]):
+        feed.run(*argv, preexec_fn=limit_files(4 + shards, 1024))

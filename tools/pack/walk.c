@@ -92,7 +92,8 @@ static int enter_folder(struct walker *w, int parent, const char *name, const ch
     int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         int ret = hr_fail_errno(w->err, errno, "cannot list the folder");
-        hr_error_hint(w->err, "make it readable, or move it out of the source");
+        if (ret == HR_E_DENIED)
+            hr_error_hint(w->err, "make it readable, or move it out of the source");
         return at_folder(w, path, ret);
     }
     return list_folder(w, fd, path, depth);
