@@ -115,6 +115,15 @@ struct hr_suspect *hr_flight_suspect(struct hr_flight *f, uint32_t source, uint6
 
 /* ---- in the supervisor ---- */
 
+/* The engine that died could write here, and what killed it may have. */
+static void bound_counts(struct hr_flight *f)
+{
+    if (f->culprit_count > HR_FLIGHT_CULPRITS)
+        f->culprit_count = 0;
+    if (f->suspect_count > HR_FLIGHT_SUSPECTS)
+        f->suspect_count = 0;
+}
+
 void hr_flight_reset(struct hr_flight *f)
 {
     atomic_store(&f->crashed, 0);
@@ -165,6 +174,7 @@ bool hr_flight_find_stalled(struct hr_flight *f, uint64_t now_ns, uint64_t limit
 {
     bool found = false;
 
+    bound_counts(f);
     for (uint32_t i = 0; i < HR_FLIGHT_WORKERS; i++) {
         const struct hr_flight_seat *s = &f->seats[i];
         uint64_t in_hand = atomic_load_explicit(&s->in_hand, memory_order_acquire);
@@ -214,6 +224,7 @@ bool hr_flight_blame(struct hr_flight *f, int signal)
     uint32_t crashed = atomic_load(&f->crashed);
     bool found = false;
 
+    bound_counts(f);
     drop_cleared(f);
     if (crashed && crashed <= HR_FLIGHT_SEATS) {
         found = add_culprit_in(f, &f->seats[crashed - 1], atomic_load(&f->signal));

@@ -164,6 +164,24 @@ static void the_handler_writes_down_whose_crash_it_was(void **state)
     }
 }
 
+/* The recorder is memory that a crashing decoder can have written over. */
+static void counts_that_cannot_be_are_not_followed(void **state)
+{
+    struct hr_flight *f = *state;
+
+    hold(f, 1, 0, 7);
+    f->culprit_count = f->suspect_count = UINT32_MAX;
+    assert_false(hr_flight_blame(f, SIGKILL));
+    assert_int_equal(f->culprit_count, 0);
+    assert_int_equal(f->suspect_count, 1);
+    f->culprit_count = HR_FLIGHT_CULPRITS + 1;
+    assert_true(hr_flight_find_stalled(f, 5000, 1000));
+    assert_int_equal(f->culprit_count, 1);
+    f->culprit_count = f->suspect_count = UINT32_MAX;
+    atomic_store(&f->crashed, UINT32_MAX);
+    assert_false(hr_flight_blame(f, SIGSEGV));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_stalled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lists_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_handler_writes_down_whose_crash_it_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(counts_that_cannot_be_are_not_followed, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
