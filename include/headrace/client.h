@@ -12,7 +12,7 @@
  *   }
  *   hr_client_close(c);
  *
- * Thread safety: hr_client_next, _state, _seek, _close on one client from one thread at a time;
+ * Thread safety: all hr_client_* on one client from one thread at a time;
  * hr_batch_* on distinct batches from any thread; hr_batch_release from any thread. After fork() the
  * child gets HR_E_FORKED from every call on the parent's objects.
  * Every function that can fail returns 0 or a negative HR_E_* from <headrace/errors.h>, and

@@ -3,9 +3,9 @@
  *
  * Slot life:  free -> acquired (being filled) -> published (leased to every consumer) -> free
  *
- * Threads: acquire, abort and collect are called by the reader thread; publish by any worker (the
- * caller publishes one at a time and in order); attach and detach by the control thread. The ring
- * locks what these share; nothing is held across a system call that can block. */
+ * Threads: acquire, collect and flush are called by the reader thread; publish and abort by any worker (the
+ * caller publishes one at a time and in order); attach, detach and what is said of replicas by the control
+ * thread. The ring locks what these share; nothing is held across a system call that can block. */
 #ifndef HR_RING_RING_H
 #define HR_RING_RING_H
 

@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HR_WIRE_VERSION     2u
-
+#define HR_WIRE_VERSION 2u
 
 enum {
     HR_WIRE_MAX_SLOTS = 256,

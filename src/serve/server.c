@@ -32,7 +32,8 @@ struct hr_server {
     uint64_t drain_deadline_ns;
     struct hr_session sessions[HR_MAX_SESSIONS];
     int session_count;         /* in use, not dense */
-    bool had_private;
+    const struct hr_session *private_one; /* it ends with this one; NULL = there is none, or it has left */
+    bool private_left;
     uint64_t watch_ns, watch_at_ns; /* for slow replicas; 0 = there are none */
     uint64_t listen_again_ns;  /* nobody can be taken until then; 0 = somebody can */
 };
@@ -87,6 +88,10 @@ static void end_session(struct hr_server *s, struct hr_session *session)
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, session->fd, NULL);
     hr_session_end(&s->host, session);
     s->session_count--;
+    if (session == s->private_one) {
+        s->private_one = NULL;
+        s->private_left = true;
+    }
 }
 
 static void hear_connections(struct hr_server *s, bool wanted)
@@ -278,7 +283,7 @@ static bool finished(struct hr_server *s, uint64_t now)
         return true;
     if (wanted == 1)
         start_drain(s);
-    if (s->had_private && s->session_count == 0)
+    if (s->private_left)
         return true;
     return s->host.draining && (s->session_count == 0 || now >= s->drain_deadline_ns);
 }
@@ -307,7 +312,7 @@ static int add_private(struct hr_server *s, struct hr_error *err)
 
     if (!session)
         return hr_fail(err, HR_E_USAGE, "descriptor %d is no socket", s->options.private_fd);
-    s->had_private = true;
+    s->private_one = session;
     session->incarnation = s->options.incarnation;
     /* A trainer that is at work looks at its socket when it wants the next batch. */
     if (session->incarnation)

@@ -205,45 +205,59 @@ static int send_welcome(struct hr_session_host *host, struct hr_session *session
     return hr_fd_send(session->fd, &msg, sizeof(msg), fds, 3, err);
 }
 
+/* What can be said of a hello without the stream that it asks for. */
+static int check_hello(const struct hr_session_host *host, const struct hr_session *session,
+                       const struct hr_wire_hello *hello, struct hr_error *err)
+{
+    if (session->stream)
+        return hr_fail(err, HR_E_PROTOCOL, "hello was said twice");
+    if (hello->wire_version != HR_WIRE_VERSION) {
+        hr_fail(err, HR_E_VERSION, "the client speaks protocol %u, the sidecar %u",
+                hello->wire_version, HR_WIRE_VERSION);
+        hr_error_hint(err, "install the same version of headrace on both sides");
+        return HR_E_VERSION;
+    }
+    if (host->draining)
+        return hr_fail(err, HR_E_BUSY, "the sidecar is draining and takes no new trainers");
+    return hr_plan_check_world(host->plan, hello->rank, hello->world, err);
+}
+
+/* Gives the session its stream and its place in the ring. On failure it may have the stream already. */
+static int attach(struct hr_session_host *host, struct hr_session *session,
+                  const struct hr_wire_hello *hello, struct hr_stream_entry **entry,
+                  struct hr_state *state, int fds[3], struct hr_error *err)
+{
+    bool now = hello->join_now && hello->want_shared && hello->state_bytes == 0;
+    int ret = accept_state(host->plan, hello->state, hello->state_bytes, hello->force_state != 0, state, err);
+
+    if (ret == 0)
+        ret = open_entry(host, hello, entry, err);
+    if (ret < 0)
+        return ret;
+    /* The first says where to go on; one that joins others may have to wait for them, or they for it. */
+    bool first = (*entry)->sessions == 0;
+    if (first)
+        ret = hr_stream_seek((*entry)->stream, state, err);
+    if (ret < 0)
+        return ret;
+    session->stream = (*entry)->stream;
+    (*entry)->sessions++;
+    return hr_replicas_join(host, session, state, now && !first, fds, err);
+}
+
 static int handle_hello(struct hr_session_host *host, struct hr_session *session,
                         const struct hr_wire_hello *hello)
 {
     struct hr_stream_entry *entry = NULL;
     struct hr_error err = HR_ERROR_INIT;
     struct hr_state state;
-    int fds[3], ret;
+    int fds[3];
 
     copy_text(session->client, sizeof(session->client), hello->client, sizeof(hello->client));
-    if (session->stream) {
-        hr_fail(&err, HR_E_PROTOCOL, "hello was said twice");
+    int ret = check_hello(host, session, hello, &err);
+    if (ret < 0)
         return refuse(session, &err);
-    }
-    if (hello->wire_version != HR_WIRE_VERSION) {
-        hr_fail(&err, HR_E_VERSION, "the client speaks protocol %u, the sidecar %u",
-                hello->wire_version, HR_WIRE_VERSION);
-        hr_error_hint(&err, "install the same version of headrace on both sides");
-        return refuse(session, &err);
-    }
-    if (host->draining) {
-        hr_fail(&err, HR_E_BUSY, "the sidecar is draining and takes no new trainers");
-        return refuse(session, &err);
-    }
-    bool now = hello->join_now && hello->want_shared && hello->state_bytes == 0;
-    ret = hr_plan_check_world(host->plan, hello->rank, hello->world, &err);
-    if (ret == 0)
-        ret = accept_state(host->plan, hello->state, hello->state_bytes, hello->force_state != 0,
-                           &state, &err);
-    if (ret == 0)
-        ret = open_entry(host, hello, &entry, &err);
-    /* The first says where to go on; one that joins others may have to wait for them, or they for it. */
-    bool first = ret == 0 && entry->sessions == 0;
-    if (first)
-        ret = hr_stream_seek(entry->stream, &state, &err);
-    if (ret == 0) {
-        session->stream = entry->stream;
-        entry->sessions++;
-        ret = hr_replicas_join(host, session, &state, now && !first, fds, &err);
-    }
+    ret = attach(host, session, hello, &entry, &state, fds, &err);
     if (ret < 0) {
         leave_stream(host, session);
         return refuse(session, &err);

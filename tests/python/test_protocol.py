@@ -247,6 +247,24 @@ def test_a_private_client_says_hello_again_when_it_is_told_to(tmp_path):
     assert process.wait(10) == 0
 
 
+def test_a_sidecar_ends_with_the_trainer_of_its_descriptor_whoever_else_is_fed(tmp_path):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    conf = feed.write_conf(tmp_path / "c.json", feed.small())
+    process = subprocess.Popen([feed.BIN, "serve", conf, "--fd", str(theirs.fileno()), "--socket", str(tmp_path / "s")],
+                               pass_fds=[theirs.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    theirs.close()
+    assert process.stdout.readline().startswith("ready")
+    client = Client(ours)
+    client.hello()
+    assert client.receive()[0] == "WELCOME"
+    other = connect(str(tmp_path / "s"))
+    other.sock.send(message("HELLO", wire_version=2, world=2, rank=1))
+    assert other.receive()[0] == "WELCOME"
+    ours.close()
+    out, err = process.communicate(timeout=4)  # by itself: it would be killed after five seconds
+    assert process.returncode == 0 and "killed" not in err and not (tmp_path / "s").exists()
+
+
 def test_what_makes_no_sense_is_refused():
     with feed.Sidecar(feed.small()) as sidecar:
         for bad, code in [(message("HELLO", wire_version=99, world=1), -20),

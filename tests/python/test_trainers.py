@@ -1,4 +1,4 @@
-"""What trainers do while they are fed: they change folders, fork, use threads and signals, and run out of descriptors."""
+"""What trainers do while they are fed: change folders, fork, use threads and signals, run out of descriptors."""
 import fcntl
 import os
 import resource
