@@ -40,24 +40,21 @@ int hr_clip_read(const struct hr_chain_spec *spec, struct hr_clip *clip, struct 
     bool audio = spec->type == HR_FIELD_AUDIO;
     const char *const *ends = audio ? audio_past_ends : video_past_ends;
     int start = 0, past_end = 0;
-    int64_t max_bytes = 0;
     const struct hr_arg_spec start_spec = {.name = "start", .type = HR_ARG_TYPE_ENUM, .out = &start,
                                            .choices = audio ? audio_starts : video_starts};
     const struct hr_arg_spec end_spec = {
         .name = "past_end", .type = HR_ARG_TYPE_ENUM, .out = &past_end, .choices = ends};
-    const struct hr_arg_spec max_bytes_spec = {
-        .name = "max_bytes", .type = HR_ARG_TYPE_INT, .out = &max_bytes};
     const struct hr_arg_spec channels_spec = {
         .name = "channels", .type = HR_ARG_TYPE_STR, .out = &clip->channels};
     const struct hr_arg_spec seconds_spec = {.name = "seconds", .type = HR_ARG_TYPE_FLOAT,
                                              .out = &clip->seconds, .min = 1e-6, .max = 1e6};
     const struct hr_arg_spec audio_options[] = {
-        start_spec, end_spec, max_bytes_spec, channels_spec,
+        start_spec, end_spec, channels_spec,
         {.name = "rate", .type = HR_ARG_TYPE_INT, .out = &clip->rate, .min = 100, .max = 768000},
         {.name = "max_seconds", .type = HR_ARG_TYPE_FLOAT, .out = &clip->max_seconds, .min = 1e-3,
          .max = 1e6},
     };
-    const struct hr_arg_spec video_options[] = {start_spec, end_spec, max_bytes_spec, channels_spec};
+    const struct hr_arg_spec video_options[] = {start_spec, end_spec, channels_spec};
     const struct hr_arg_spec audio_clip[] = {seconds_spec, start_spec, end_spec};
     const struct hr_arg_spec video_clip[] = {
         seconds_spec, start_spec, end_spec,

@@ -56,7 +56,8 @@ int hr_raw_pixels_open(const uint8_t *bytes, size_t count, struct hr_raw_pixels 
     r.height = hr_load_le32(bytes + 8);
     r.channels = hr_load_le32(bytes + 12);
     r.icc_bytes = hr_load_le32(bytes + 16);
-    if ((r.channels != 1 && r.channels != 3) || r.icc_bytes > HR_ICC_MAX_BYTES)
+    if ((r.channels != 1 && r.channels != 3) || r.icc_bytes > HR_ICC_MAX_BYTES || hr_load_le32(bytes + 20) ||
+        hr_load_le64(bytes + 24))
         return hr_fail(err, HR_E_DECODE, "the raw pixels' header makes no sense");
     int ret = hr_image_check_size(r.width, r.height, err);
     if (ret < 0)

@@ -25,7 +25,7 @@ int hr_rpng_open(const uint8_t *bytes, size_t count, struct hr_rpng *png, struct
     p.kept_before = hr_load_le32(bytes + 24);
     p.channels = p.colour < sizeof(channels_of) ? channels_of[p.colour] : 0;
     if (memcmp(bytes, "HRG1", 4) != 0 || !p.channels || p.kept_before > p.kept_bytes ||
-        p.kept_bytes > MAX_KEPT_BYTES)
+        p.kept_bytes > MAX_KEPT_BYTES || bytes[13] || hr_load_le16(bytes + 14) || hr_load_le32(bytes + 28))
         return hr_fail(err, HR_E_DECODE, "the repacked PNG's header makes no sense");
     int ret = hr_image_check_size(p.width, p.height, err);
     if (ret < 0)

@@ -479,6 +479,9 @@ int hr_image_sink_begin(struct hr_image_sink *sink, const struct hr_image_plan *
     if (ret == HR_E_DECODE)
         return hr_fail(err, ret, "the plan does not fit a picture of %u x %u pixels", picture_w,
                        picture_h);
+    if (ret == HR_E_LIMIT)
+        return hr_fail(err, ret, "a side of a picture of %u x %u pixels is longer than can be resized", picture_w,
+                       picture_h);
     if (ret < 0)
         return hr_fail(err, ret, "no memory to resize a picture of %u x %u pixels", picture_w,
                        picture_h);

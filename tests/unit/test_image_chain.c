@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "decoders/chain.h"
+#include "decoders/raw_pixels.h"
 #include "decoders/rpng.h"
 #include "jpeg_tool.h"
 #include "lib/shared.h"
@@ -174,6 +175,62 @@ static void repacked_pngs_of_any_bytes_are_refused_or_rows(void **state)
     hr_free(png);
 }
 
+/* A row of 2^24 + 1 pixels is within the limit of pixels, but not of what is resized. */
+static void sides_too_long_to_resize_are_told(void **state)
+{
+    enum { WIDTH = (1 << 24) + 1 };
+    static uint8_t out[64 * 64 * 3];
+    struct hr_arg sides[2] = {size_arg, size_arg};
+    struct hr_arg size = {.name = "size", .kind = HR_ARG_LIST, .items = sides, .item_count = 2};
+    struct hr_call op = {.name = "resize", .args = &size, .arg_count = 1};
+    struct hr_chain_spec spec = {.type = HR_FIELD_IMAGE, .field = "image", .ops = &op, .op_count = 1};
+    struct hr_facts facts = {.format = HR_MEDIA_PNG, .width = WIDTH, .height = 1, .channels = 1};
+    struct hr_raw_pixels raw = {.width = WIDTH, .height = 1, .channels = 1};
+    size_t bytes = HR_RAW_HEADER_BYTES + (size_t)WIDTH;
+    uint8_t *value = hr_alloc_zero(1, bytes + HR_CHAIN_PADDING);
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out};
+    struct hr_context *context;
+    struct hr_sample_plan plan;
+    struct hr_chain *chain;
+    struct hr_error err;
+
+    (void)state;
+    hr_raw_pixels_header(&raw, value);
+    assert_int_equal(hr_chain_create(&spec, &chain, NULL), 0);
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    assert_int_equal(hr_chain_plan(chain, &facts, bytes, 1, 0, 0, 0, &plan, NULL), 0);
+    assert_int_equal(hr_chain_decode(chain, context, &plan, HR_ENCODING_RAW_PIXELS, value, bytes, dst, &err),
+                     HR_E_LIMIT);
+    assert_non_null(strstr(err.text, "longer than can be resized"));
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+    hr_free(value);
+}
+
+/* So that what a later format says there is not misread. */
+static void bytes_that_must_be_zero_are(void **state)
+{
+    uint8_t raw[HR_RAW_HEADER_BYTES + 1] = {0}, png[HR_RPNG_HEADER_BYTES + 4 + 2] = {'H', 'R', 'G', '1', 1, 0, 0, 0, 1};
+    const struct hr_raw_pixels pixel = {.width = 1, .height = 1, .channels = 1};
+    struct hr_raw_pixels opened;
+    struct hr_rpng reopened;
+
+    (void)state;
+    hr_raw_pixels_header(&pixel, raw);
+    png[16] = png[32] = 2;
+    assert_int_equal(hr_raw_pixels_open(raw, sizeof(raw), &opened, NULL), 0);
+    assert_int_equal(hr_rpng_open(png, sizeof(png), &reopened, NULL), 0);
+    for (int i = 13; i < 32; i++) {
+        bool zero[2] = {i >= 20, i < 16 || i >= 28};
+        raw[i] ^= zero[0];
+        png[i] ^= zero[1];
+        assert_int_equal(hr_raw_pixels_open(raw, sizeof(raw), &opened, NULL), zero[0] ? HR_E_DECODE : 0);
+        assert_int_equal(hr_rpng_open(png, sizeof(png), &reopened, NULL), zero[1] ? HR_E_DECODE : 0);
+        raw[i] ^= zero[0];
+        png[i] ^= zero[1];
+    }
+}
+
 static void steady_state_allocates_nothing(void **state)
 {
     static uint8_t out[64 * 64 * 3];
@@ -247,6 +304,8 @@ int main(void)
         cmocka_unit_test(damaged_bytes_give_pixels_or_a_sample_error),
         cmocka_unit_test(raw_pixels_of_any_header_are_refused_or_rows),
         cmocka_unit_test(repacked_pngs_of_any_bytes_are_refused_or_rows),
+        cmocka_unit_test(sides_too_long_to_resize_are_told),
+        cmocka_unit_test(bytes_that_must_be_zero_are),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(bounds_of_ragged_outputs_hold),
     };

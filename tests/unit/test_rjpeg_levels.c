@@ -65,7 +65,8 @@ static int compare(const struct bytes *value, const struct hr_rjpeg_box *box, ui
 static struct hr_rjpeg_box random_box(struct hr_rng *rng, const struct hr_rjpeg_info *info)
 {
     uint32_t shrink = 1u << hr_rng_below(rng, 4);
-    struct picture size = {.width = (info->width + shrink - 1) / shrink, .height = (info->height + shrink - 1) / shrink};
+    struct picture size = {.width = (info->width + shrink - 1) / shrink,
+                           .height = (info->height + shrink - 1) / shrink};
     struct hr_rjpeg_box box = rjpeg_random_box(rng, &size);
 
     box.shrink = shrink;
@@ -106,8 +107,8 @@ static void damaged_tiles_give_the_same_on_every_level(void **state)
 
     hr_rng_init(&rng, 9, 0, 0, 1);
     for (uint32_t i = 0; i < VALUES; i++) {
-        struct recipe r = {.width = 21 + 40 * i, .height = 75 - 4 * i, .components = i == 3 ? 1 : 3, .h = 1 + (int)i % 2,
-                           .v = 1 + (int)i / 2 % 2, .quality = i < 4 ? 100 : 20 * (int)i - 50};
+        struct recipe r = {.width = 21 + 40 * i, .height = 75 - 4 * i, .components = i == 3 ? 1 : 3,
+                           .h = 1 + (int)i % 2, .v = 1 + (int)i / 2 % 2, .quality = i < 4 ? 100 : 20 * (int)i - 50};
         values[i] = make_value(&r, &rng);
     }
     for (int i = 0; i < rounds; i++) {
