@@ -287,6 +287,8 @@ static int run_all(struct run *run, struct hr_error *err)
         ret = dataset ? hr_output_begin(&run->output, run->folder, run->source, NULL, &pack, err)
                       : begin_folder(run, err);
     if (ret < 0) {
+        if (ret == HR_E_EXISTS)
+            hr_error_hint(err, "remove it, or choose another name");
         hr_log_error(HR_LOG_ERROR, "", err);
         return HR_EXIT_USAGE;
     }

@@ -288,7 +288,10 @@ class Loader:
     # -- facts --
 
     def stats(self) -> Dict[str, Any]:
-        """What the sidecar counts and measures, and its verdict on what bounds the rate."""
+        """What the sidecar has counted since it began, and this trainer's ring now.
+
+        samples, batches, read_* and bad_* are of all trainers; ready, leased and free_slots are slots of this one,
+        *_ns nanoseconds. docs/tutorial.md, "Why is my GPU idle?", says what grows when."""
         with self._asking, self._lock:
             text = _lib.client_stats(self._check())
             if text is None:

@@ -66,7 +66,8 @@ void hr_engine_wake(struct hr_engine *engine);
 
 /* Counters since creation. Times are sums over threads. */
 struct hr_engine_stats {
-    uint64_t samples, batches;
+    uint64_t samples; /* finished, each once however often it was read and whatever stood in */
+    uint64_t batches;
     uint64_t read_requests, read_bytes, read_errors, io_retries;
     uint64_t wanted_bytes;       /* that samples asked for: read_bytes has also what lies between and around them */
     uint64_t reader_cpu_ns;      /* CPU time of the reader thread */

@@ -152,7 +152,8 @@ static void give_back_room(struct hr_engine *e, struct hr_sample *s)
         hr_engine_wake(e);
 }
 
-static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
+/* 1 when the sample is finished, 0 when it comes again or nobody wants it. */
+static uint32_t work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index, uint64_t now_ns)
 {
     struct hr_engine *e = w->engine;
     struct hr_sample *s = &batch->samples[index];
@@ -161,7 +162,7 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index,
     if (atomic_load_explicit(&batch->cancelled, memory_order_relaxed)) {
         give_back_room(e, s);
         hr_engine_sample_done(batch, 1);
-        return;
+        return 0;
     }
     int ret = finish_any(w, s, now_ns, &err);
     give_back_room(e, s);
@@ -176,11 +177,14 @@ static void work_on(struct hr_worker *w, struct hr_batch *batch, uint32_t index,
     } else if (ret == HR_E_CHECKSUM && read_again(s)) {
         atomic_fetch_add_explicit(&e->io_retries, 1, memory_order_relaxed);
         give_back(e, s);
+        return 0;
     } else if (hr_engine_sample_bad(e, s, &err)) {
         give_back(e, s);
+        return 0;
     } else {
         hr_engine_sample_done(batch, 1);
     }
+    return 1;
 }
 
 /* Claims from the oldest batch that has something ready. */
@@ -245,10 +249,11 @@ static bool work(struct hr_worker *w)
     uint32_t n = claim(w->engine, &batch, indices);
     if (n) {
         uint64_t t0 = hr_clock_ns();
+        uint32_t finished = 0;
         for (uint32_t i = 0; i < n; i++)
-            work_on(w, batch, indices[i], t0);
+            finished += work_on(w, batch, indices[i], t0);
         add(&w->busy_ns, hr_clock_ns() - t0);
-        add(&w->samples, n);
+        add(&w->samples, finished);
         add(&w->seat->done, n);
         publish_times(w);
     }

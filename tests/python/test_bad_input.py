@@ -95,6 +95,16 @@ def test_a_bad_record_is_substituted_the_same_way_everywhere(spoiled):
         assert [a + b for a, b in zip(*parts)] == [row[0] for row in rows]
 
 
+@pytest.mark.parametrize("policy", ("substitute", "mask"))
+def test_a_sample_counts_once_however_often_it_was_read(spoiled, policy):
+    with headrace.Loader(keys(spoiled[0], bad_records=policy, epochs=3)) as loader:
+        for _ in range(3):
+            for batch in loader:
+                del batch
+        stats = loader.stats()
+    assert stats["bad_samples"] >= 9 and stats["batches"] == 15 and stats["samples"] == 15 * 8, stats
+
+
 def test_a_bad_record_is_masked(spoiled):
     dataset, _ = spoiled
     with headrace.Loader(keys(dataset, bad_records="mask")) as loader:

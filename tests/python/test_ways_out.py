@@ -52,6 +52,15 @@ def test_files_that_pack_does_not_read(tmp_path):
     assert not (tmp_path / "ds").exists()
 
 
+def test_a_made_up_dataset_that_was_stopped_is_not_resumed(tmp_path):
+    (tmp_path / "ds").mkdir()
+    (tmp_path / "ds" / ".pack-journal").touch()
+    for name, way_out in (("synth", "remove it"), ("pack", "--resume")):
+        source = [] if name == "synth" else [feed.write_conf(tmp_path / "x.jsonl", {"a": 1})]
+        text = refused(name, *source, tmp_path / "ds")
+        assert way_out in text and (name == "pack") == ("--resume" in text), text
+
+
 def test_pipes_and_devices_in_a_folder_are_said(tmp_path):
     feed.run("synth", tmp_path / "in", "--as", "folder", "--records", 4)
     os.mkfifo(tmp_path / "in" / "circle.jpg")

@@ -121,7 +121,7 @@ static int refuse(const struct hr_output *output, enum content content, struct h
     hr_error_at_file(err, output->folder, 0, 0);
     hr_error_hint(err, output->append               ? "--append --resume goes on with it; headrace versions DST "
                                                       "--prune gives it up"
-                       : content == CONTENT_JOURNAL ? "--resume goes on with it; or choose another name"
+                       : content == CONTENT_JOURNAL ? "--resume goes on with it; or remove it, or choose another name"
                        : content == CONTENT_DATASET ? "--append adds to it; or choose another name"
                                                     : "choose another name");
     return err->code;
