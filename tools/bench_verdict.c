@@ -88,7 +88,7 @@ static void judge_decode(struct hr_bench_result *r, double busy, int quota)
     snprintf(r->verdict, sizeof(r->verdict),
              "decoding bounds the rate: all %d core%s this process may use are busy: %.1f us of CPU a "
              "sample (decode %.1f, checksum %.1f, reading %.1f). One more core should give about %.0f "
-             "samples/s (%+.0f %%); smaller stored pictures or fewer ops would help too.",
+             "samples/s (%+.0f %%); smaller stored media or fewer ops would help too.",
              quota, quota == 1 ? "" : "s", per_sample_us(r, r->process_cpu_ns - r->consumer_cpu_ns),
              per_sample_us(r, r->decode_ns), per_sample_us(r, r->checksum_ns),
              per_sample_us(r, r->reader_cpu_ns), r->one_more_core, 100 * (r->gain - 1));
@@ -111,6 +111,12 @@ static void judge_others(struct hr_bench_result *r, double got)
     snprintf(r->verdict, sizeof(r->verdict),
              "other processes bound the rate: the workers always have work, but they get a core only "
              "%.0f %% of the time. A quiet machine should give up to %.1fx.", 100 * got, r->gain);
+}
+
+/* No faster storage would help with those. */
+static bool from_page_cache(const struct hr_bench_result *r)
+{
+    return r->storage_known && r->read_bytes > 0 && r->storage_bytes < r->read_bytes / 50;
 }
 
 static void judge_read(struct hr_bench_result *r, double busy)
@@ -136,6 +142,14 @@ static void judge_read(struct hr_bench_result *r, double busy)
         return;
     }
     r->bound_by = "read";
+    if (from_page_cache(r)) {
+        snprintf(r->verdict, sizeof(r->verdict),
+                 "reading ahead bounds the rate: %.1f MB/s, all from the page cache, and yet the workers wait for "
+                 "them %.0f %% of the time. More 'slots' or larger batches let more be read at once and should "
+                 "give up to %.1fx; faster storage or another core gives nothing.",
+                 (double)r->read_bytes / 1e6 / r->seconds, 100 * (1 - busy), r->gain);
+        return;
+    }
     snprintf(r->verdict, sizeof(r->verdict),
              "storage bounds the rate: it gives %.1f MB/s and the workers wait for it %.0f %% of the "
              "time. Faster storage, a warm page cache or 'order: window' should give up to %.1fx; "

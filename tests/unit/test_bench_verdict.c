@@ -105,6 +105,21 @@ static void workers_that_wait_for_reads_bound_nothing(void **state)
     assert_non_null(strstr(r.verdict, "100.0 MB/s"));
 }
 
+static void waiting_for_the_page_cache_is_no_fault_of_storage(void **state)
+{
+    struct hr_bench_result r = result(0.7, 0.9, 0.2);
+
+    (void)state;
+    assert_non_null(strstr(r.verdict, "storage bounds"));
+    r.storage_known = true;
+    hr_bench_judge(&r);
+    assert_string_equal(r.bound_by, "read");
+    assert_non_null(strstr(r.verdict, "More 'slots'"));
+    r.storage_bytes = r.read_bytes / 2;
+    hr_bench_judge(&r);
+    assert_non_null(strstr(r.verdict, "storage bounds"));
+}
+
 static void busy_reader_thread_is_told_apart_from_storage(void **state)
 {
     struct hr_bench_result r = result(0.2, 0.9, 0.95);
@@ -136,6 +151,7 @@ int main(void)
         cmocka_unit_test(cores_that_others_use_are_told_apart_from_decoding),
         cmocka_unit_test(another_core_does_nothing_for_storage_and_trainers),
         cmocka_unit_test(workers_that_wait_for_reads_bound_nothing),
+        cmocka_unit_test(waiting_for_the_page_cache_is_no_fault_of_storage),
         cmocka_unit_test(busy_reader_thread_is_told_apart_from_storage),
         cmocka_unit_test(no_batches_is_no_division_by_zero),
     };
