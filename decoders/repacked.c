@@ -12,7 +12,7 @@
 #include "decoders/rpng.h"
 #include "decoders/scratch.h"
 
-enum { ROW_PAD = 64 };
+enum { ROW_PAD = 64, MAX_MARKER_BYTES = 64 << 20 };
 
 struct repacked {
     struct hr_rjpeg *codec;
@@ -142,14 +142,16 @@ static int decode(void *state, const struct hr_image_request *q, struct hr_error
 /* The profile is in the original's markers, which are kept. */
 static int find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile, struct hr_error *err)
 {
-    uint64_t need;
     uint32_t head;
-    int ret = hr_rjpeg_around(bytes, count, NULL, &need, &head, err);
+    int ret = hr_rjpeg_before(bytes, count, NULL, &head, err);
 
-    if (ret == 0 && hr_scratch_grow_bytes(&profile->around, &profile->around_bytes, need + 1) < 0)
+    if (ret == 0 && head > MAX_MARKER_BYTES)
+        ret = hr_fail(err, HR_E_LIMIT, "the JPEG has %u MB of markers; a profile is looked for in %d", head >> 20,
+                      MAX_MARKER_BYTES >> 20);
+    if (ret == 0 && hr_scratch_grow_bytes(&profile->around, &profile->around_bytes, (size_t)head + 1) < 0)
         ret = hr_fail(err, HR_E_NOMEM, "no memory for a JPEG's markers");
     if (ret == 0)
-        ret = hr_rjpeg_around(bytes, count, profile->around, &need, &head, err);
+        ret = hr_rjpeg_before(bytes, count, profile->around, &head, err);
     return ret < 0 ? ret : hr_jpeg_profile(profile->around, head, profile, err);
 }
 

@@ -71,11 +71,10 @@ int rj_kept_bytes(const struct hr_rjpeg_info *info, uint64_t *bytes, struct hr_e
     return 0;
 }
 
-int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain,
+int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain, uint64_t bytes,
                  struct hr_error *err)
 {
     const uint8_t *stored = packed + info->head_bytes + info->data_bytes;
-    uint64_t bytes = (uint64_t)info->jpeg_head_bytes + info->jpeg_tail_bytes;
     struct dictionary dictionary;
 
     if (!info->kept_lz4) {
@@ -83,8 +82,12 @@ int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_
         return 0;
     }
     make_dictionary(info, packed, &dictionary);
-    int got = LZ4_decompress_safe_usingDict((const char *)stored, (char *)plain, (int)info->kept_bytes,
-                                            (int)bytes, (const char *)dictionary.bytes, dictionary.used);
+    bool all = bytes == (uint64_t)info->jpeg_head_bytes + info->jpeg_tail_bytes;
+    const char *from = (const char *)stored, *words = (const char *)dictionary.bytes;
+    int count = (int)info->kept_bytes, room = (int)bytes;
+    int got = all ? LZ4_decompress_safe_usingDict(from, (char *)plain, count, room, words, dictionary.used)
+                  : LZ4_decompress_safe_partial_usingDict(from, (char *)plain, count, room, room, words,
+                                                          dictionary.used);
     if (got < 0 || (uint64_t)got != bytes)
         return hr_fail(err, HR_E_DECODE, "repacked JPEG has damaged markers");
     return 0;
@@ -101,7 +104,7 @@ int rj_kept_load(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_
     uint8_t *plain = hr_alloc(bytes + 1);
     if (!plain)
         return hr_fail(err, HR_E_NOMEM, "no memory to restore a JPEG");
-    ret = rj_kept_read(info, packed, plain, err);
+    ret = rj_kept_read(info, packed, plain, bytes, err);
     if (ret < 0)
         hr_free(plain);
     else
@@ -109,18 +112,18 @@ int rj_kept_load(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_
     return ret;
 }
 
-int hr_rjpeg_around(const uint8_t *packed, size_t bytes, uint8_t *dst, uint64_t *dst_bytes,
-                    uint32_t *head_bytes, struct hr_error *err)
+int hr_rjpeg_before(const uint8_t *packed, size_t bytes, uint8_t *dst, uint32_t *count, struct hr_error *err)
 {
     struct hr_rjpeg_info info;
+    uint64_t all;
     int ret = hr_rjpeg_info(packed, bytes, &info, err);
 
     if (ret == 0 && bytes < info.value_bytes)
         ret = hr_fail(err, HR_E_TRUNCATED, "repacked JPEG is cut off");
     if (ret == 0)
-        ret = rj_kept_bytes(&info, dst_bytes, err);
+        ret = rj_kept_bytes(&info, &all, err);
     if (ret == 0 && dst)
-        ret = rj_kept_read(&info, packed, dst, err);
-    *head_bytes = ret < 0 ? 0 : info.jpeg_head_bytes;
+        ret = rj_kept_read(&info, packed, dst, info.jpeg_head_bytes, err);
+    *count = ret < 0 ? 0 : info.jpeg_head_bytes;
     return ret;
 }

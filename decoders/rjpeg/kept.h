@@ -12,8 +12,8 @@ int rj_kept_add(struct hr_rjpeg_info *info, const uint8_t *head, const uint8_t *
 
 /* How many bytes there are, before the scan and after it. HR_E_DECODE: more than can be. */
 int rj_kept_bytes(const struct hr_rjpeg_info *info, uint64_t *bytes, struct hr_error *err) HR_MUST_CHECK;
-/* Those bytes into plain, which has room for them. packed holds value_bytes bytes. */
-int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain,
+/* The first so many of those bytes into plain. packed holds value_bytes bytes. */
+int rj_kept_read(const struct hr_rjpeg_info *info, const uint8_t *packed, uint8_t *plain, uint64_t bytes,
                  struct hr_error *err) HR_MUST_CHECK;
 
 /* The bytes before the scan and, right behind them, those after it; the caller frees *kept with

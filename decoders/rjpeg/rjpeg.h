@@ -105,10 +105,9 @@ const char *hr_rjpeg_refusal_name(enum hr_rjpeg_refusal refusal);
 int hr_rjpeg_restore(const uint8_t *packed, size_t bytes, struct hr_buf *jpeg,
                      struct hr_error *err) HR_MUST_CHECK;
 
-/* The original bytes before the last scan that are in none (the first *head_bytes) and after it: how many they are and,
- * with dst, the bytes. */
-int hr_rjpeg_around(const uint8_t *packed, size_t bytes, uint8_t *dst, uint64_t *dst_bytes,
-                    uint32_t *head_bytes, struct hr_error *err) HR_MUST_CHECK;
+/* The original bytes before the last scan that are in none: how many they are and, with dst, the bytes. */
+int hr_rjpeg_before(const uint8_t *packed, size_t bytes, uint8_t *dst, uint32_t *count,
+                    struct hr_error *err) HR_MUST_CHECK;
 
 /* True when the bytes begin like a repacked JPEG. */
 bool hr_rjpeg_sniff(const uint8_t *bytes, size_t count);

@@ -207,6 +207,43 @@ static void sides_too_long_to_resize_are_told(void **state)
     hr_free(value);
 }
 
+/* LZ4 makes 255 bytes of one: what a value claims of markers must not become a worker's memory. */
+static void markers_take_no_more_memory_than_profiles_need(void **state)
+{
+    enum { TAIL = 65 << 20, HEAD_BYTES = 24, TAIL_BYTES = 28 };
+    static uint8_t out[64 * 64 * 3];
+    struct recipe recipe = {.width = 90, .height = 70, .components = 3, .h = 2, .v = 2, .quality = 75};
+    struct bytes jpeg = jpeg_make(&recipe, &rng);
+    uint8_t *longer = hr_alloc_zero(1, jpeg.count + TAIL);
+    struct hr_facts facts = {.format = HR_MEDIA_JPEG, .width = 90, .height = 70, .channels = 3};
+    struct hr_chain *chain = make_chain();
+    void *dst[HR_CHAIN_MAX_OUTPUTS] = {out};
+    struct hr_buf packed = {0};
+    struct hr_context *context;
+    struct hr_sample_plan plan;
+    struct hr_error err;
+
+    (void)state;
+    memcpy(longer, jpeg.data, jpeg.count);
+    assert_int_equal(hr_rjpeg_encode(longer, jpeg.count + TAIL, &packed, NULL, NULL), 0);
+    assert_true(packed.used < 1 << 20);
+    hr_buf_add(&packed, longer + jpeg.count, HR_CHAIN_PADDING);
+    size_t bytes = packed.used - HR_CHAIN_PADDING;
+    assert_int_equal(hr_context_create(chain, &context, NULL), 0);
+    assert_int_equal(hr_chain_plan(chain, &facts, bytes, 1, 0, 0, 0, &plan, NULL), 0);
+    assert_int_equal(hr_chain_decode(chain, context, &plan, HR_ENCODING_REPACKED_JPEG, packed.data, bytes, dst, &err),
+                     0);
+    hr_store_le32(packed.data + HEAD_BYTES, hr_load_le32(packed.data + HEAD_BYTES) + TAIL);
+    hr_store_le32(packed.data + TAIL_BYTES, hr_load_le32(packed.data + TAIL_BYTES) - TAIL);
+    assert_int_equal(hr_chain_decode(chain, context, &plan, HR_ENCODING_REPACKED_JPEG, packed.data, bytes, dst, &err),
+                     HR_E_LIMIT);
+    hr_context_destroy(context);
+    hr_chain_destroy(chain);
+    hr_buf_finish(&packed);
+    hr_free(longer);
+    hr_free(jpeg.data);
+}
+
 /* So that what a later format says there is not misread. */
 static void bytes_that_must_be_zero_are(void **state)
 {
@@ -305,6 +342,7 @@ int main(void)
         cmocka_unit_test(raw_pixels_of_any_header_are_refused_or_rows),
         cmocka_unit_test(repacked_pngs_of_any_bytes_are_refused_or_rows),
         cmocka_unit_test(sides_too_long_to_resize_are_told),
+        cmocka_unit_test(markers_take_no_more_memory_than_profiles_need),
         cmocka_unit_test(bytes_that_must_be_zero_are),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(bounds_of_ragged_outputs_hold),
