@@ -8,6 +8,7 @@
 #include "decoders/chain.h"
 #include "decoders/decoder.h"
 #include "decoders/exif.h"
+#include "decoders/icc.h"
 #include "decoders/jpeg_write.h"
 #include "decoders/raw_pixels.h"
 
@@ -154,12 +155,13 @@ static int write_value(const struct hr_reduction *how, uint8_t *room, const stru
                                       facts, err);
 }
 
-/* A profile that makes no sense is left behind: nobody asked for it. */
+/* A profile that makes no sense, or is larger than any that is read, is left behind: nobody asked for it. */
 static void find_profile(const uint8_t *bytes, size_t count, struct hr_profile *profile)
 {
     const struct hr_decoder *decoder = hr_decoder_find(bytes, count, NULL);
 
-    if (!decoder->image->profile || decoder->image->profile(bytes, count, profile, NULL) < 0)
+    if (!decoder->image->profile || decoder->image->profile(bytes, count, profile, NULL) < 0 ||
+        profile->count > HR_ICC_MAX_BYTES)
         profile->bytes = NULL;
 }
 

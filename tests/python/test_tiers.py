@@ -101,6 +101,15 @@ class Tiers(Packing):
             self.assertEqual((small.mode, small.info.get("icc_profile")), ("RGB", None))
         self.assertEqual(self.loaded()[0].shape, (160, 100, 3))
 
+    def test_a_profile_too_large_to_be_read_stays_behind(self):
+        image = texture(50, 40, 1)
+        path = self.save("a.webp", image, lossless=True, icc_profile=self.profile() + bytes(5 << 20))
+        self.pack("--store", "raw")
+        self.assertTrue(np.array_equal(self.loaded()[0], rgb(path.read_bytes())))
+        self.pack("--resize-short", 20, dst="small")
+        with Image.open(io.BytesIO(self.extract("a.webp", "small"))) as small:
+            self.assertIsNone(small.info.get("icc_profile"))
+
     @staticmethod
     def profile():
         from test_icc import rgb_profile
