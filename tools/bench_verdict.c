@@ -103,13 +103,21 @@ static double cores_got(const struct hr_bench_result *r, int quota)
     return got < 0.01 ? 0.01 : got;
 }
 
-/* The workers have work all the time, but not a core. */
+/* The share of the time with a sample in hand that the workers had a core for it. */
+static double core_while_busy(const struct hr_bench_result *r)
+{
+    double got = r->worker_busy_ns ? (double)r->worker_cpu_ns / (double)r->worker_busy_ns : 1;
+
+    return got < 0.01 ? 0.01 : got;
+}
+
+/* The workers have work, but not a core. */
 static void judge_others(struct hr_bench_result *r, double got)
 {
     r->bound_by = "other processes";
     r->gain = 1 / got;
     snprintf(r->verdict, sizeof(r->verdict),
-             "other processes bound the rate: the workers always have work, but they get a core only "
+             "other processes bound the rate: the workers have work, but they get a core only "
              "%.0f %% of the time. A quiet machine should give up to %.1fx.", 100 * got, r->gain);
 }
 
@@ -172,6 +180,8 @@ void hr_bench_judge(struct hr_bench_result *r)
         judge_trainer(r, wait, busy);
     } else if (busy > 0.85 && cores_got(r, quota) < 0.8) {
         judge_others(r, cores_got(r, quota));
+    } else if (busy > 0.5 && from_page_cache(r) && core_while_busy(r) < 0.7) {
+        judge_others(r, core_while_busy(r)); /* the reader thread waits for one as well */
     } else if (busy > 0.85 || all_cores_used(r) > 0.9 * quota) {
         judge_decode(r, busy, quota);
     } else {

@@ -2,6 +2,7 @@
 #include "tools/progress.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,13 +13,21 @@
 
 enum { DRAW_EVERY_MS = 100, MAX_COLUMNS = 256 };
 
+/* Where the cursor goes back and a line can be wiped. */
+static bool is_screen(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
 void hr_progress_init(struct hr_progress *progress, const char *unit, uint64_t total)
 {
     *progress = (struct hr_progress){
         .unit = unit,
         .total = total,
         .start_ns = hr_clock_ns(),
-        .enabled = isatty(STDERR_FILENO) && hr_log_get_level() >= HR_LOG_INFO,
+        .enabled = is_screen() && hr_log_get_level() >= HR_LOG_INFO,
     };
 }
 
@@ -55,11 +64,11 @@ static void draw(struct hr_progress *progress, uint64_t done, uint64_t bytes, do
 
     if (progress->total)
         hr_buf_addf(&line, "%3d%%  ", (int)(100.0 * (double)done / (double)progress->total));
-    hr_buf_addf(&line, "%s %s  %.0f/s", hr_cli_format_count(done, text), progress->unit, rate);
+    hr_buf_addf(&line, "%s %s  %.0f %s/s", hr_cli_format_count(done, text), progress->unit, rate, progress->unit);
     if (bytes && seconds > 0)
         hr_buf_addf(&line, "  %s/s",
                     hr_cli_format_bytes((uint64_t)((double)bytes / seconds), text));
-    if (progress->total && done && done <= progress->total) {
+    if (progress->total && rate > 0 && done <= progress->total) {
         hr_buf_add_str(&line, "  ");
         add_time(&line, (double)(progress->total - done) / rate);
         hr_buf_add_str(&line, " left");

@@ -1,5 +1,6 @@
 """The command-line frame: help, manual pages, completions, wrong usage."""
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -34,6 +35,29 @@ class Places(unittest.TestCase):
             for name in ("inspect", "verify", "init"):
                 with self.subTest(name):
                     self.assertNotEqual(run(name, f"{folder}/fifo").returncode, 0)
+
+
+class Progress(unittest.TestCase):
+    def drawn(self, folder, term):
+        """What synth writes to a terminal as standard error."""
+        ours, theirs = pty.openpty()
+        env = {k: v for k, v in os.environ.items() if k != "TERM"} | ({"TERM": term} if term else {})
+        subprocess.run([BIN, "synth", f"{folder}/ds-{term}", "-n", "5"], stdout=subprocess.DEVNULL, stderr=theirs, env=env,
+                       check=True, timeout=60)
+        os.set_blocking(ours, False)
+        os.close(theirs)
+        try:
+            return os.read(ours, 4096)
+        except OSError:
+            return b""
+        finally:
+            os.close(ours)
+
+    def test_a_line_is_drawn_where_it_can_be_wiped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertRegex(self.drawn(folder, "xterm"), rb"records  \d+ records/s")
+            for term in ("dumb", ""):
+                self.assertEqual(self.drawn(folder, term), b"")
 
 
 class Help(unittest.TestCase):

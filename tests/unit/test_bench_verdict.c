@@ -115,6 +115,9 @@ static void waiting_for_the_page_cache_is_no_fault_of_storage(void **state)
     hr_bench_judge(&r);
     assert_string_equal(r.bound_by, "read");
     assert_non_null(strstr(r.verdict, "More 'slots'"));
+    r.worker_cpu_ns = r.worker_busy_ns / 2;
+    hr_bench_judge(&r);
+    assert_string_equal(r.bound_by, "other processes");
     r.storage_bytes = r.read_bytes / 2;
     hr_bench_judge(&r);
     assert_non_null(strstr(r.verdict, "storage bounds"));
