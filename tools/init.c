@@ -297,7 +297,7 @@ static void add_head(struct hr_buf *out, const struct hr_dataset *dataset, const
                    "#last: drop # an epoch's last records when a batch does not fill: drop | pad | wrap | keep\n"
                    "#epochs: 0 # 0 = without end\n"
                    "#bad_records: substitute # substitute | mask | fail\n"
-                   "#bad_budget: 0.001 # share of samples that may be bad before the run stops\n"
+                   "#bad_budget: 0.001 # share of records (16 at least) that may be bad before the run stops\n"
                    "#bad_consecutive: 100\n"
                    "#slots: 4 # batches that can be ready or held at once\n"
                    "#workers: auto\n"

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fd.h"
 #include "base/mem.h"
 #include "tools/cli.h"
 
@@ -15,7 +14,7 @@ int hr_job_load_conf(struct hr_conf *conf, const char *path, struct hr_error *er
 
     if (strcmp(path, "-") != 0)
         return hr_conf_load(path, conf, err);
-    int ret = hr_conf_read("/dev/stdin", &text, &bytes, err);
+    int ret = hr_conf_read(path, &text, &bytes, err);
     if (ret < 0)
         return ret;
     ret = hr_conf_parse(text, bytes, "<stdin>", conf, err);

@@ -16,7 +16,6 @@
 #include "tools/headrace.h"
 #include "tools/job.h"
 
-
 struct options {
     struct hr_cli cli;
     const char *socket, *reader, *quarantine, *fault;
@@ -244,9 +243,8 @@ static int supervise(struct work *work)
 static int prepare(struct work *work, struct hr_error *err)
 {
     const struct options *o = work->options;
-    const char *path = strcmp(o->cli.args[0], "-") == 0 ? "/dev/stdin" : o->cli.args[0];
     void *text;
-    int ret = hr_conf_read(path, &text, &work->conf_bytes, err);
+    int ret = hr_conf_read(o->cli.args[0], &text, &work->conf_bytes, err);
 
     if (ret < 0)
         return ret;

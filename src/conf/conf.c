@@ -12,6 +12,8 @@
 #include "conf/fields.h"
 #include "conf/value.h"
 
+#define READ_AHEAD_MAX (UINT64_C(1) << 40)
+
 static int read_top_where(const struct reader *r, const char *key, const struct node *value)
 {
     return hr_conf_read_where(r, key, value, &r->conf->where);
@@ -46,24 +48,11 @@ static int read_stop(const struct reader *r, const char *key, const struct node 
 /* The one value that may need all of 64 bits. */
 static int read_seed(const struct reader *r, const char *key, const struct node *value)
 {
-    static const char range[] = "from 0 to 18446744073709551615";
-    struct hr_arg arg;
-    char *end;
-
     r->conf->seed_line = value->line;
-    if (value->kind == NODE_SCALAR && !value->quoted && value->text[0] >= '0' &&
-        value->text[0] <= '9' && value->text[1] != 'x' && value->text[1] != 'o') {
-        errno = 0;
-        r->conf->seed = strtoull(value->text, &end, 10);
-        if (!*end)
-            return errno ? hr_conf_out_of_range(r, key, value, range) : 0;
-    }
-    int ret = hr_conf_read_scalar(r, key, value, HR_ARG_INT, "an integer", &arg);
-    if (ret < 0)
-        return ret;
-    if (arg.integer < 0)
-        return hr_conf_out_of_range(r, key, value, range);
-    r->conf->seed = (uint64_t)arg.integer;
+    if (value->kind != NODE_SCALAR || !hr_conf_is_integer(value))
+        return hr_conf_expected(r, key, value, "an integer");
+    if (!hr_conf_integer_u64(value, &r->conf->seed))
+        return hr_conf_out_of_range(r, key, value, "from 0 to 18446744073709551615");
     return 0;
 }
 
@@ -202,15 +191,16 @@ static int read_read_ahead(const struct reader *r, const char *key, const struct
     if (value->kind == NODE_SCALAR && value->text[0] >= '0' && value->text[0] <= '9') {
         unsigned long long v = strtoull(value->text, &end, 10);
         for (int i = 0; i < 3; i++) {
+            int shift = 10 * (i + 1);
             if (strcmp(end, units[i]) != 0)
                 continue;
-            if (v < 1 || v > UINT64_C(1) << 40 || v << (10 * (i + 1)) > UINT64_C(1) << 40)
+            if (v < 1 || v > READ_AHEAD_MAX >> shift)
                 return hr_conf_out_of_range(r, key, value, "at most 1024GiB");
-            r->conf->read_ahead_bytes = (uint64_t)v << (10 * (i + 1));
+            r->conf->read_ahead_bytes = (uint64_t)v << shift;
             return 0;
         }
     }
-    int ret = hr_conf_read_count(r, key, value, 0, UINT64_C(1) << 40, &r->conf->read_ahead_bytes);
+    int ret = hr_conf_read_count(r, key, value, 0, READ_AHEAD_MAX, &r->conf->read_ahead_bytes);
     if (ret < 0 && r->err && !r->err->hint[0])
         hr_error_hint(r->err, "bytes, like 67108864 or 64MiB, or auto");
     return ret;
@@ -367,10 +357,15 @@ int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_co
 
 int hr_conf_read(const char *file, void **text, size_t *bytes, struct hr_error *err)
 {
-    int ret = hr_fd_read_file(file, HR_CONF_MAX_BYTES, text, bytes, err);
+    bool standard_input = strcmp(file, "-") == 0;
+    int ret = hr_fd_read_file(standard_input ? "/dev/stdin" : file, HR_CONF_MAX_BYTES, text, bytes, err);
 
-    if (ret < 0 && err && err->sys_errno == EISDIR)
+    if (ret == HR_E_LIMIT) {
+        ret = hr_fail(err, HR_E_CONFIG, "a pipeline file has at most %d bytes", HR_CONF_MAX_BYTES);
+        hr_error_at_file(err, standard_input ? "<stdin>" : file, 0, 0);
+    } else if (ret < 0 && err && err->sys_errno == EISDIR) {
         hr_error_hint(err, "a pipeline file is wanted; 'headrace init DATASET > train.yaml' writes one for a dataset");
+    }
     return ret;
 }
 

@@ -82,7 +82,8 @@ struct hr_conf {
 int hr_conf_load(const char *file, struct hr_conf *conf, struct hr_error *err) HR_MUST_CHECK;
 int hr_conf_parse(const char *text, size_t bytes, const char *file, struct hr_conf *conf,
                   struct hr_error *err) HR_MUST_CHECK;
-/* Its text alone, for hr_conf_load_text; the caller frees it. */
+/* Its text alone ("-": standard input's), for hr_conf_load_text; the caller frees it. HR_E_CONFIG when it is
+ * larger than any can be. */
 int hr_conf_read(const char *file, void **text, size_t *bytes, struct hr_error *err) HR_MUST_CHECK;
 /* As hr_conf_load, of a file whose text was read before. */
 int hr_conf_load_text(const char *text, size_t bytes, const char *file, struct hr_conf *conf,

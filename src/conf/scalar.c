@@ -56,18 +56,43 @@ static bool is_float(const char *s)
     return !*end;
 }
 
+/* The base of an integer; *digits is where its digits or sign begin. */
+static int base_of(const char *s, const char **digits)
+{
+    *digits = is_based(s) ? s + 2 : s;
+    return *digits == s ? 10 : s[1] == 'x' ? 16 : 8;
+}
+
+bool hr_conf_is_integer(const struct node *node)
+{
+    return !node->quoted && (is_decimal(node->text) || is_based(node->text));
+}
+
+bool hr_conf_integer_u64(const struct node *node, uint64_t *out)
+{
+    const char *digits;
+    int base = base_of(node->text, &digits);
+
+    errno = 0;
+    unsigned long long v = strtoull(digits, NULL, base);
+    if (errno || (*digits == '-' && v != 0))
+        return false;
+    *out = v;
+    return true;
+}
+
 static int read_integer(const struct node *node, const char *file, struct hr_arg *arg,
                         struct hr_error *err)
 {
-    const char *s = node->text;
-    int base = is_based(s) ? s[1] == 'x' ? 16 : 8 : 10;
+    const char *digits;
+    int base = base_of(node->text, &digits);
 
     errno = 0;
     arg->kind = HR_ARG_INT;
-    arg->integer = strtoll(base == 10 ? s : s + 2, NULL, base);
+    arg->integer = strtoll(digits, NULL, base);
     arg->number = (double)arg->integer;
     if (errno)
-        return hr_conf_fail(err, file, node, "'%s' does not fit 64 bits", s);
+        return hr_conf_fail(err, file, node, "'%s' does not fit 64 bits", node->text);
     return 0;
 }
 
@@ -99,7 +124,7 @@ int hr_conf_scalar(const struct node *node, const char *file, struct hr_arg *arg
         arg->kind = HR_ARG_BOOL;
         return 0;
     }
-    if (is_decimal(s) || is_based(s))
+    if (hr_conf_is_integer(node))
         return read_integer(node, file, arg, err);
     if (is_one_of(s + (*s == '-' || *s == '+'), not_finite)) {
         hr_conf_fail(err, file, node, "'%s' is not a finite number", s);

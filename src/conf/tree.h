@@ -58,6 +58,11 @@ int hr_conf_fail(struct hr_error *err, const char *file, const struct node *node
 int hr_conf_scalar(const struct node *node, const char *file, struct hr_arg *arg,
                    struct hr_error *err) HR_MUST_CHECK;
 
+/* Whether a scalar is a whole number, of any size; and its value, where that fits: false below 0 and past
+ * 2^64 - 1. */
+bool hr_conf_is_integer(const struct node *node);
+bool hr_conf_integer_u64(const struct node *node, uint64_t *out);
+
 /* Hint for a scalar of the wrong kind: quoted numbers, yes/no. "" when there is nothing to say. */
 const char *hr_conf_kind_hint(const struct node *node);
 

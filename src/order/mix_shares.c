@@ -69,7 +69,7 @@ static int shares_of_weights(const struct hr_order_spec *spec, struct hr_mix *mi
                            s, weight);
         weights += weight;
     }
-    if (!isfinite(weights))
+    if (!isfinite(weights * (double)rounded_total)) /* as shares are computed */
         return hr_fail(err, HR_E_CONFIG, "the weights are too large to add up");
     mix->period = PERIOD_MAX;
     for (uint64_t total = spec->source_count; total <= EXACT_TOTAL_MAX; total++) {

@@ -3,11 +3,15 @@
 #include "pipeline/bad.h"
 
 #include <fcntl.h>
+#include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fd.h"
@@ -131,6 +135,19 @@ static void take_culprits(struct hr_bad *bad, struct hr_flight *flight)
     }
 }
 
+/* A full disk or a kill leaves half a line, which would swallow the next one. */
+static void end_last_line(const char *path, int fd)
+{
+    int in = hr_fd_open(path, O_RDONLY | O_NONBLOCK, 0, NULL);
+    struct stat st;
+    char last;
+
+    if (in >= 0 && fstat(in, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        pread(in, &last, 1, st.st_size - 1) == 1 && last != '\n')
+        (void)!hr_fd_write_full(fd, "\n", 1, NULL);
+    hr_fd_close(&in);
+}
+
 static void open_quarantine(struct hr_bad *bad)
 {
     struct hr_error why;
@@ -142,21 +159,26 @@ static void open_quarantine(struct hr_bad *bad)
     if (bad->quarantine_fd < 0) {
         hr_log_error(HR_LOG_WARN, "bad records will not be listed", &why);
         bad->quarantine_fd = -1;
+        return;
     }
+    end_last_line(bad->quarantine_path, bad->quarantine_fd);
 }
 
-static double most_records(const struct hr_plan *plan)
+/* Whole records: 29 of 100 where the budget is 0.29, although 0.29 * 100 is a little less in doubles. */
+static uint64_t most_records(const struct hr_plan *plan)
 {
-    double share = plan->bad_budget * (double)plan->sources.kept;
+    double share = floor(plan->bad_budget * (double)plan->sources.kept * (1 + 4 * DBL_EPSILON));
 
-    return share > MIN_RECORDS ? share : MIN_RECORDS;
+    if (share < MIN_RECORDS)
+        return MIN_RECORDS;
+    return share < (double)plan->sources.kept ? (uint64_t)share : plan->sources.kept;
 }
 
 static int make_set(struct hr_bad *bad)
 {
     bad->set_bits = SET_BITS_LEAST;
     while (bad->set_bits < SET_BITS_MOST &&
-           (double)(UINT64_C(1) << (bad->set_bits - 1)) <= most_records(bad->plan))
+           UINT64_C(1) << (bad->set_bits - 1) <= most_records(bad->plan))
         bad->set_bits++;
     bad->set_most = UINT64_C(1) << (bad->set_bits - 1);
     bad->set = hr_alloc_zero(2 * bad->set_most, sizeof(*bad->set));
@@ -260,17 +282,18 @@ static void name_some(const struct hr_bad *bad, char *list, size_t list_bytes)
 static int over_budget(struct hr_bad *bad, uint64_t row, struct hr_error *err)
 {
     const struct hr_plan *plan = bad->plan;
-    double most = most_records(plan);
+    uint64_t most = most_records(plan);
     char list[300];
 
-    if ((double)bad->stats.records <= most && row < plan->bad_consecutive)
+    if (bad->stats.records <= most && row < plan->bad_consecutive)
         return 0;
     log_all(bad);
     name_some(bad, list, sizeof(list));
     if (row >= plan->bad_consecutive)
-        hr_fail(err, HR_E_BUDGET, "%" PRIu64 " samples in a row are bad; bad records: %s", row, list);
+        hr_fail(err, HR_E_BUDGET, "%" PRIu64 " sample%s bad; bad records: %s", row,
+                row == 1 ? " is" : "s in a row are", list);
     else
-        hr_fail(err, HR_E_BUDGET, "%" PRIu64 " records are bad, more than the budget of %.0f: %s",
+        hr_fail(err, HR_E_BUDGET, "%" PRIu64 " records are bad, more than the budget of %" PRIu64 ": %s",
                 bad->stats.records, most, list);
     if (bad->quarantine_path)
         hr_error_hint(err, "'%s' has the reasons; raise bad_budget only if the loss is meant",

@@ -50,7 +50,9 @@ static const struct fact {
 
 struct columns {
     const struct hr_dataset *dataset;
-    bool may_lack;                /* a name that is not known stands for nothing */
+    bool may_lack;                /* a name that is not known stands for nothing ... */
+    const struct hr_dataset *const *all; /* ... if one of these knows it; NULL = that is sure */
+    int all_count;
     bool always[HR_MAX_FIELDS];   /* every record has the field */
 };
 
@@ -103,6 +105,8 @@ static int find_fact(const struct hr_schema *schema, const char *name, struct hr
     if (!fact)
         return 1;
     if (dot) {
+        if (dot - name >= (ptrdiff_t)sizeof(field_name))
+            return 1;
         snprintf(field_name, sizeof(field_name), "%.*s", (int)(dot - name), name);
         field = hr_schema_find(schema, field_name);
         if (field < 0)
@@ -141,6 +145,8 @@ static int unknown(const struct hr_dataset *dataset, const char *name, struct hr
     return HR_E_CONFIG;
 }
 
+static bool known_to_one(const char *name, const struct hr_dataset *const *datasets, int count);
+
 static int find(void *context, const char *name, struct hr_filter_column *out, struct hr_error *err)
 {
     const struct columns *c = context;
@@ -154,7 +160,22 @@ static int find(void *context, const char *name, struct hr_filter_column *out, s
     int ret = find_fact(schema, name, out, err);
     if (ret != 1)
         return ret;
-    return c->may_lack ? HR_FILTER_LACKING : unknown(c->dataset, name, err);
+    if (c->may_lack && (!c->all || known_to_one(name, c->all, c->all_count)))
+        return HR_FILTER_LACKING;
+    return unknown(c->dataset, name, err);
+}
+
+static bool known_to_one(const char *name, const struct hr_dataset *const *datasets, int count)
+{
+    struct hr_filter_column column;
+    struct hr_error err;
+
+    for (int i = 0; i < count; i++) {
+        struct columns c = {.dataset = datasets[i], .may_lack = true};
+        if (find(&c, name, &column, &err) != HR_FILTER_LACKING)
+            return true;
+    }
+    return false;
 }
 
 static bool is_class(const char *name, const char *text, uint32_t text_bytes)
@@ -287,19 +308,6 @@ static struct hr_filter_columns columns_of(struct columns *c, const struct hr_da
         .context = c, .find = find, .get = get, .number_of = number_of};
 }
 
-static bool known_to_one(const char *name, const struct hr_dataset *const *datasets, int count)
-{
-    struct hr_filter_column column;
-    struct hr_error err;
-
-    for (int i = 0; i < count; i++) {
-        struct columns c = {.dataset = datasets[i], .may_lack = true};
-        if (find(&c, name, &column, &err) != HR_FILTER_LACKING)
-            return true;
-    }
-    return false;
-}
-
 /* Which of several datasets a filter does not suit. */
 static void name_dataset(const struct hr_dataset *dataset, struct hr_error *err)
 {
@@ -334,23 +342,15 @@ static int prepare(const struct hr_conf *conf, const struct hr_conf_where *where
 int hr_keep_check(const struct hr_conf *conf, const struct hr_dataset *const *datasets, int count,
                   struct hr_error *err)
 {
-    struct hr_filter *filter;
+    int ret = 0;
 
-    if (!conf->where.text)
-        return 0;
-    int ret = hr_filter_parse(conf->where.text, &filter, err);
-    if (ret < 0) {
-        hr_conf_where_failed(conf, &conf->where, err);
-        return ret;
-    }
-    bool all_known = true;
-    for (int i = 0; i < hr_filter_name_count(filter); i++)
-        all_known &= known_to_one(hr_filter_name(filter, i), datasets, count);
-    hr_filter_destroy(filter);
     /* Binding says what is wrong, and where: before any of them is evaluated. */
     for (int i = 0; i < count && ret == 0; i++) {
+        struct hr_filter *filter;
         struct columns c;
-        struct hr_filter_columns columns = columns_of(&c, datasets[i], all_known && count > 1);
+        struct hr_filter_columns columns = columns_of(&c, datasets[i], count > 1);
+        c.all = datasets;
+        c.all_count = count;
         ret = prepare(conf, &conf->where, &columns, &filter, err);
         hr_filter_destroy(filter);
     }

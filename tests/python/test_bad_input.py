@@ -142,6 +142,63 @@ def test_bad_records_are_logged_once_and_listed(spoiled, tmp_path):
         assert len(lines) == 1, log
 
 
+def texts(folder, count, bad):
+    """A dataset of texts; those below `bad` are damaged."""
+    folder.mkdir()
+    (folder / "t.jsonl").write_text("".join(f'{{"text": "text number {i:06} {"x" * 80}"}}\n' for i in range(count)))
+    feed.run("pack", folder / "t.jsonl", folder / "t.hrd", "-q")
+    shard = folder / "t.hrd" / "data-00000.hrs"
+    data = bytearray(shard.read_bytes())
+    for i in range(bad):
+        data[data.index(b"text number %06d" % i)] ^= 4
+    shard.write_bytes(data)
+    return folder / "t.hrd"
+
+
+@pytest.mark.parametrize("count, budget, most", [
+    (100, 0.29, 29), (100, 0.57, 57), (200, 0.115, 23),  # products that are a little less in doubles
+    (100, 0.295, 29), (20000, 0.001, 20), (60, 0, 16), (10, 0.5, 10), (30, 1, 30),
+])
+def test_the_budget_is_exact(tmp_path, count, budget, most):
+    for bad in sorted({most, min(most + 1, count)}):
+        plan = feed.conf(texts(tmp_path / str(bad), count, bad), batch=10, order="none", bad_records="mask",
+                         bad_budget=budget, bad_consecutive=1000, epochs=1)
+        with headrace.Loader(plan) as loader:
+            if bad <= most:
+                assert sum(not v for b in loader for v in b.valid) == bad
+                continue
+            with pytest.raises(headrace.BudgetError, match=f"^{bad} records are bad, more than the budget of {most}:"):
+                for _ in loader:
+                    pass
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_a_row_of_bad_samples_is_exact(tmp_path, most):
+    for bad in (most - 1, most):
+        plan = feed.conf(texts(tmp_path / str(bad), 20, bad), batch=10, order="none", bad_records="mask",
+                         bad_budget=1, bad_consecutive=most, workers=1, epochs=1)
+        with headrace.Loader(plan) as loader:
+            if bad < most:
+                assert len(list(loader)) == 2
+                continue
+            with pytest.raises(headrace.BudgetError, match=f"^{bad} sample"):
+                list(loader)
+
+
+@pytest.mark.parametrize("before", ["", "{}\n", '{"dataset":"half', "\0\xff garbage", "\n"])
+def test_what_is_in_the_quarantine_file_swallows_no_line(tmp_path, before):
+    dataset, listed = texts(tmp_path / "d", 20, 3), tmp_path / "q.jsonl"
+    listed.write_bytes(before.encode("latin1"))
+    with feed.Sidecar(feed.conf(dataset, batch=10, order="none", bad_budget=1, epochs=1),
+                      "--quarantine", listed) as sidecar:
+        with headrace.Loader(sidecar.address) as loader:
+            assert len(list(loader)) == 2
+    data = listed.read_bytes()
+    assert data.startswith(before.encode("latin1"))
+    lines = data[len(before):].decode().split("\n")
+    assert sorted(json.loads(line)["record"] for line in lines if line) == [0, 1, 2]
+
+
 def test_the_budget_ends_a_run_of_rubbish(tmp_path):
     dataset = make(tmp_path, spoil=range(0, 40, 2))
     with pytest.raises(headrace.BudgetError, match="bad_budget"):

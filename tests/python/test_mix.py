@@ -180,6 +180,32 @@ def test_mistakes_are_placed_in_the_file(datasets, tmp_path, where, place, words
     assert f"p.yaml:2:{place}: " in r.stderr and words in r.stderr
 
 
+@pytest.mark.parametrize("where, place, words", [
+    ("only_b > 3 and zzz > 1", 24, "'zzz' is no field"),  # not the one that the second dataset has
+    ("only_a > 3 or only_b > 3 or only_c > 3", 37, "'only_c' is no field"),
+    ("only_b == 'x'", 19, "a whole number is compared with text"),
+])
+def test_a_mistake_about_several_datasets_is_placed_too(tmp_path, where, place, words):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f'{{"only_{name}": {i}}}\n' for i in range(9)))
+        feed.run("pack", "-q", tmp_path / f"{name}.jsonl", tmp_path / f"{name}.hrd")
+    path = tmp_path / "p.yaml"
+    path.write_text(f"dataset: [a.hrd, b.hrd]\nwhere: \"{where}\"\n")
+    r = feed.run("check", path, code=2)
+    assert f"p.yaml:2:{place}: " in r.stderr
+    assert words in r.stderr
+
+
+def test_a_name_longer_than_any_field_s_is_no_field(tmp_path):
+    name = "q" * 63
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"{name}": "{"word " * 20}{i}"}}\n' for i in range(9)))
+    feed.run("pack", "-q", tmp_path / "a.jsonl", tmp_path / "a.hrd")
+    for where, code in ((f"{name}.bytes > 0", 0), (f"{name}q.bytes > 0", 2), (f"{name}.q.bytes > 0", 2)):
+        r = feed.run("order", "-", code=code, input=json.dumps(
+            {"dataset": str(tmp_path / "a.hrd"), "batch": 4, "where": where}))
+        assert code == 0 or "is no field" in r.stderr
+
+
 def test_classes_are_known_by_name():
     dataset = str(feed.synth("images", 60, "--width", 32, "--height", 32))
     names = json.loads(feed.run("inspect", dataset, "--json").stdout)["classes"]

@@ -139,6 +139,14 @@ class Order(unittest.TestCase):
         self.assertEqual(r.returncode, 2)
         self.assertIn("<stdin>:2:1: there is no key 'bacth' (did you mean 'batch'?)", r.stderr)
 
+    def test_a_file_too_large_for_one_is_a_mistake(self):
+        for size, code in ((1 << 20, 0), ((1 << 20) + 1, 2), (5 << 20, 2)):
+            text = conf(batch=2)
+            text += "\n#"
+            r = run(text + "x" * (size - len(text)), "--records", 5)
+            self.assertEqual(r.returncode, code, r.stderr)
+            self.assertTrue(code == 0 or "at most 1048576" in r.stderr, r.stderr)
+
     def test_missing_dataset_is_placed(self):
         r = run(conf())
         self.assertEqual(r.returncode, 2)

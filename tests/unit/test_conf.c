@@ -102,6 +102,26 @@ static void mixing_becomes_calls(void **state)
     hr_conf_finish(&conf);
 }
 
+static void seeds_may_have_all_64_bits_however_they_are_written(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t seed;
+    } rows[] = {{"0", 0}, {"-0", 0}, {"007", 7}, {"+5", 5}, {"0o17", 15}, {"4294967296", UINT64_C(1) << 32},
+                {"9223372036854775808", UINT64_C(1) << 63}, {"0x8000000000000000", UINT64_C(1) << 63},
+                {"0xffffffffffffffff", UINT64_MAX}, {"+18446744073709551615", UINT64_MAX},
+                {"0o1777777777777777777777", UINT64_MAX}};
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < HR_ARRAY_SIZE(rows); i++) {
+        snprintf(text, sizeof(text), "dataset: d\nseed: %s\n", rows[i].text);
+        struct hr_conf conf = parse(text);
+        assert_true(conf.seed == rows[i].seed);
+        hr_conf_finish(&conf);
+    }
+}
+
 static void ops_become_calls(void **state)
 {
     struct hr_conf conf = parse(whole);
@@ -228,6 +248,11 @@ static const struct mistake mistakes[] = {
     {D "batch: 0x\n", 2, 8, "not text '0x'", ""},
     {D "seed: 18446744073709551616\n", 2, 7, "from 0 to 18446744073709551615", ""},
     {D "seed: -1\n", 2, 7, "from 0 to 18446744073709551615", ""},
+    {D "seed: 0x10000000000000000\n", 2, 7, "from 0 to 18446744073709551615", ""},
+    {D "seed: +18446744073709551616\n", 2, 7, "from 0 to 18446744073709551615", ""},
+    {D "seed: 0x\n", 2, 7, "must be an integer, not text '0x'", ""},
+    {D "seed: 1e3\n", 2, 7, "must be an integer, not a number '1e3'", ""},
+    {D "seed: \"5\"\n", 2, 7, "must be an integer, not text '5'", "remove the quotes"},
     {D "seed: yes\n", 2, 7, "must be an integer, not text 'yes'", "booleans are true and false"},
     {D "seed: true\n", 2, 7, "must be an integer, not a boolean 'true'", ""},
     {D "slots: 257\n", 2, 8, "from 1 to 256", ""},
@@ -248,6 +273,10 @@ static const struct mistake mistakes[] = {
     {D "storage_deadline_s: 0\n", 2, 21, "above 0", ""},
     {D "read_ahead_bytes: 64MB\n", 2, 19, "not text '64MB'", "64MiB"},
     {D "read_ahead_bytes: 9999999GiB\n", 2, 19, "at most 1024GiB", ""},
+    {D "read_ahead_bytes: 1025GiB\n", 2, 19, "at most 1024GiB", ""},
+    {D "read_ahead_bytes: 17179869184GiB\n", 2, 19, "at most 1024GiB", ""}, /* 2^64 */
+    {D "read_ahead_bytes: 1099511627776MiB\n", 2, 19, "at most 1024GiB", ""},
+    {D "read_ahead_bytes: 0KiB\n", 2, 19, "at most 1024GiB", ""},
     {D "reader: urng\n", 2, 9, "'reader' cannot be 'urng'", "did you mean 'uring'?"},
     {D "io: buffered\n", 2, 5, "'io' cannot be 'buffered'", "auto, cached, direct"},
     {"dataset: ''\n", 1, 10, "'dataset' is an empty path", ""},
@@ -414,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_file_is_read),
+        cmocka_unit_test(seeds_may_have_all_64_bits_however_they_are_written),
         cmocka_unit_test(ops_become_calls),
         cmocka_unit_test(mixing_becomes_calls),
         cmocka_unit_test(options_keep_their_kinds),

@@ -1,4 +1,5 @@
 /* order: sources that are mixed, and what a filter keeps of one. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,6 +241,11 @@ static void mixtures_that_make_no_sense_are_refused(void **state)
         {{.record_count = 1, .weight = 1}, {.record_count = 0, .weight = 1}, "source 1 has no records"},
         {{.record_count = 1, .weight = 1}, {.record_count = 1, .weight = 0}, "above 0"},
         {{.record_count = 1, .weight = 1}, {.record_count = 1, .weight = 1e-12}, "2^32"},
+        {{.record_count = 1, .weight = 1}, {.record_count = 1, .weight = 1e-300}, "2^32"},
+        {{.record_count = 1, .weight = 1}, {.record_count = 1, .weight = NAN}, "above 0"},
+        {{.record_count = 1, .weight = 1}, {.record_count = 1, .weight = INFINITY}, "above 0"},
+        {{.record_count = 1, .weight = 1e308}, {.record_count = 1, .weight = 1e308}, "too large"},
+        {{.record_count = 1, .weight = 1e306}, {.record_count = 1, .weight = 1e305}, "too large"},
         {{.record_count = 1, .repeats = 1}, {.record_count = 1, .weight = 1}, "no repeats"},
         {{.record_count = 1, .repeats = 1}, {.record_count = 1ull << 62, .repeats = 9}, "2^62"},
         {{.record_count = 1, .weight = 1e9}, {.record_count = 1ull << 60, .weight = 1}, "2^62"},
