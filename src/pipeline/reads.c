@@ -45,6 +45,11 @@ void hr_reads_sample_back(struct hr_engine *e, struct hr_sample *s)
         return;
     }
     hr_sample_drop_buffers(s);
+    /* Its reads were not tried again once nobody wanted them: that says nothing about the record. */
+    if (atomic_load_explicit(&s->batch->cancelled, memory_order_relaxed)) {
+        hr_engine_sample_done(s->batch, 1);
+        return;
+    }
     hr_fail(&err, s->io_error, "the shard's file ends before this record's bytes");
     hr_sources_error_at(&e->plan->sources, s->place.source, s->record, NULL, -1, &err);
     hr_reads_sample_bad(e, s, &err);

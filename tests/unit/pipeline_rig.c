@@ -30,6 +30,12 @@ char text_byte(uint64_t r, uint32_t i)
     return (char)('a' + (r + i) % 26);
 }
 
+/* Long enough that two readings with a bit wrong each are not easily wrong in the same way. */
+static const char note_text[] = "a note of some length, so that there are many bits in it which can go wrong: "
+                                "0123456789 abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+enum { NOTE_BYTES = sizeof(note_text) - 1 };
+
 static bool has_note(uint64_t r)
 {
     return r % 3 != 0;
@@ -73,7 +79,7 @@ static void add_record(struct hr_shard_writer *w, uint64_t r)
         {.present = true, .data = tensor, .bytes = sizeof(tensor),
          .facts = {.dtype = HR_DTYPE_F32, .dims = 1, .shape = {TENSOR}}},
         {.present = true, .data = tag, .bytes = strlen(tag)},
-        {.present = has_note(r), .data = "note", .bytes = 4},
+        {.present = has_note(r), .data = note_text, .bytes = NOTE_BYTES},
     };
     assert_int_equal(hr_shard_writer_add(w, key, values, &err), 0);
 }
@@ -255,7 +261,7 @@ void check_sample(const struct hr_wire_batch *b, uint32_t i, uint64_t r)
     assert_int_equal(offsets[i + 1] - offsets[i], strlen(want));
     assert_memory_equal(AT(b, tag->data_off, char) + offsets[i], want, strlen(want));
     offsets = AT(b, note->offsets_off, int64_t);
-    assert_int_equal(offsets[i + 1] - offsets[i], has_note(r) ? 4 : 0);
+    assert_int_equal(offsets[i + 1] - offsets[i], has_note(r) ? NOTE_BYTES : 0);
     assert_int_equal(AT(b, batch_field(b, "note.present")->data_off, uint8_t)[i], has_note(r));
 }
 

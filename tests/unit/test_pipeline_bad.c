@@ -136,12 +136,35 @@ static void failing_storage_loses_nothing(void **state)
     hr_free(packed);
 }
 
+/* Reads that fail when their batch is not wanted any more are not tried again: no record is bad by that. */
+static void batches_given_up_on_failing_storage_leave_no_bad_record(void **state)
+{
+    struct rig rig = {.options = {.fault = "seed=7,eio=0.2"}};
+    struct hr_wire_entry entry;
+    struct hr_engine_stats stats;
+    struct hr_error err = HR_ERROR_INIT;
+
+    rig_feed(&rig, *state, "batch: 50\nslots: 3\nbad_records: fail\nlast: wrap");
+    struct hr_state start = rig_start_state(&rig);
+    for (int n = 0; n < 5; n++) {
+        assert_non_null(rig_next(&rig, &entry));
+        rig_release(&rig, &entry);
+        must(hr_stream_status(rig.stream, &err), &err);
+        rig_seek(&rig, &start);
+    }
+    hr_engine_stats(rig.engine, &stats);
+    assert_true(stats.read_errors > 0);
+    assert_int_equal(stats.bad.occurrences, 0);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_record_is_substituted_the_same_everywhere),
         cmocka_unit_test(bad_record_is_masked_or_fatal_by_policy),
         cmocka_unit_test(failing_storage_loses_nothing),
+        cmocka_unit_test(batches_given_up_on_failing_storage_leave_no_bad_record),
     };
 
     return cmocka_run_group_tests(tests, rig_set_up, rig_tear_down);
