@@ -471,6 +471,22 @@ def test_failing_storage_is_retried_and_changes_nothing():
     assert stats["read_errors"] > 0 and stats["bad_samples"] == 0
 
 
+def test_moving_about_while_storage_fails_makes_no_record_bad(tmp_path):
+    """Reads for batches that nobody wants any more are not tried again, and their records are none the worse."""
+    keys = feed.small(records=640, batch=64, bad_records="fail")
+    listed = tmp_path / "bad.jsonl"
+    with feed.Sidecar(keys, "--fault", "seed=3,eio=0.2,short=0.2,delay=2ms:0.3", "--quarantine", listed) as sidecar:
+        with headrace.Loader(sidecar.address, timeout=20) as loader:
+            for epoch in range(1, 13):
+                loader.set_epoch(epoch)
+                if epoch % 6 == 0:
+                    batch = next(iter(loader))
+                    assert (batch.epoch, batch.step) == (epoch, 0)
+            stats = loader.stats()
+    assert stats["read_errors"] > 0 and stats["bad_records"] == stats["bad_samples"] == 0
+    assert not listed.exists() or listed.read_text() == ""
+
+
 def test_flipped_bits_never_reach_a_batch():
     keys = feed.small(records=256, epochs=1, bad_budget=0.5)
     with headrace.Loader(keys) as loader:
