@@ -84,6 +84,14 @@ class Order(unittest.TestCase):
     def test_it_ends_with_the_epochs_of_the_file(self):
         self.assertEqual(len(lines(conf(batch=10, epochs=2), "--records", 55, "--count", 1000)), 10)
 
+    def test_the_last_batch_of_a_wrapped_run_is_whole(self):
+        for count, batch, epochs in ((10, 4, 1), (10, 4, 2), (1, 4, 6), (3, 7, 1), (8, 4, 2)):
+            with self.subTest((count, batch, epochs)):
+                rows = lines(conf(batch=batch, last="wrap", epochs=epochs), "--records", count, "--count", 1000)
+                self.assertTrue(all(len(row["records"]) == batch for row in rows))
+                self.assertEqual(len(rows), -(-count * epochs // batch))
+                self.assertLess(rows[-1]["epoch"], epochs)
+
     def test_find_is_the_inverse(self):
         for last, order in (("wrap", "full"), ("keep", {"window": {"block": 7, "open": 3}}), ("drop", "full")):
             text = conf(batch=12, last=last, order=order, seed=9)
