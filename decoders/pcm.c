@@ -43,7 +43,7 @@ static int check_channels(const struct hr_pcm *pcm, struct hr_error *err)
         return hr_fail(err, HR_E_LIMIT, "the sound has %u channels; 1 to %d are read", pcm->channels,
                        HR_AV_MAX_CHANNELS);
     if (pcm->rate == 0 || pcm->rate > 4000000)
-        return hr_fail(err, HR_E_DECODE, "the sound says %u samples a second", pcm->rate);
+        return hr_fail(err, pcm->rate ? HR_E_LIMIT : HR_E_DECODE, "the sound says %u samples a second", pcm->rate);
     return 0;
 }
 
