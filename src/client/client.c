@@ -272,6 +272,8 @@ static int ask_stats_once(struct hr_client *client, uint64_t deadline_ns)
     int ret = hr_link_establish(client, deadline_ns);
 
     if (ret == 0)
+        ret = hr_link_await(client, 0, 0); /* an answer that came when nobody waited for it any more is old */
+    if (ret == 0)
         ret = hr_link_send(client, &ask);
     if (ret == 0)
         ret = hr_link_await(client, HR_WIRE_STATS, deadline_ns);

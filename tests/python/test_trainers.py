@@ -152,6 +152,17 @@ def test_ctrl_c_while_seeking():
         assert next(iter(loader)).epoch == 4
 
 
+def test_statistics_that_came_too_late_are_not_those_of_the_next_time():
+    with feed.Sidecar(feed.small()) as sidecar, headrace.Loader(sidecar.address, timeout=0.3) as loader:
+        assert feed.eventually(lambda: loader.stats()["ready"] == loader.slots)
+        with Stopped(sidecar.engine):
+            with pytest.raises(headrace.TimeoutError):
+                loader.stats()
+        time.sleep(0.1)  # the answer lies there
+        batch = next(iter(loader))
+        assert loader.stats()["leased"] == 1 and batch.count
+
+
 # ---- threads, signals and forks ----
 
 
