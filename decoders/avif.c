@@ -122,9 +122,10 @@ static int begin_grid(struct avif_state *s, const struct hr_heif *heif, struct h
     s->whole->height = (int)heif->height;
     s->whole->colorspace = s->tile->colorspace;
     s->whole->color_range = s->tile->color_range;
-    if (hr_av.av_frame_get_buffer(s->whole, 0) < 0)
-        return hr_fail(err, HR_E_NOMEM, "no memory to decode an AVIF");
-    return 0;
+    int ret = hr_av.av_frame_get_buffer(s->whole, 0);
+    if (ret == AVERROR(EINVAL)) /* its limit on width times height, with margins around both */
+        return hr_fail(err, HR_E_LIMIT, "an AVIF of %u x %u pixels is too long and narrow", heif->width, heif->height);
+    return ret < 0 ? hr_fail(err, HR_E_NOMEM, "no memory to decode an AVIF") : 0;
 }
 
 static int ceil_shift(int v, int shift)

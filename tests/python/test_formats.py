@@ -59,7 +59,8 @@ def avif(items, w, h, grid=None, turn=None, mirror=None, extra=b"", in_idat=Fals
     links = [(1, own)] + [(i + 2, [3, 2]) for i in range(len(items))] * bool(grid)
     ipma = full(b"ipma", 0, 0, struct.pack(">I", len(links)),
                 *[struct.pack(">HB", i, len(p)) + bytes(p) for i, p in links])
-    derived = struct.pack(">BBBBHH", 0, 0, grid[0] - 1, grid[1] - 1, w, h) if grid else b""
+    wide = max(w, h) > 65535
+    derived = struct.pack(">BBBBII" if wide else ">BBBBHH", 0, wide, grid[0] - 1, grid[1] - 1, w, h) if grid else b""
     kinds = [(1, b"grid")] + [(i + 2, b"av01") for i in range(len(items))] if grid else [(1, b"av01")]
     parts = [full(b"pitm", 0, 0, struct.pack(">H", 1)),
              full(b"iinf", 0, 0, struct.pack(">H", len(kinds)),
@@ -126,6 +127,12 @@ class Avif(Folder):
             got, told = whole(self.write("b.avif", wrong))
             self.assertIsNone(got)
             self.assertEqual(told["error"], "HR_E_DECODE")
+
+    def test_a_grid_of_a_shape_that_ffmpeg_refuses_is_the_pictures_fault(self):
+        data = avif([obu(pattern(8192, 16))] * 256, 8192 * 256, 16, grid=(1, 256))
+        got, told = whole(self.write("a.avif", data))
+        self.assertIsNone(got)
+        self.assertEqual(told["error"], "HR_E_LIMIT", told)  # HR_E_NOMEM would be this process's
 
     def test_cut_and_wrong_files_are_refused(self):
         data = avif([obu(pattern(64, 48))], 64, 48)
