@@ -310,7 +310,7 @@ int hr_manifest_read_version(const char *folder, const char *version, struct hr_
     if (matches + current > 1)
         ret = hr_fail(err, HR_E_USAGE, "'%s' is the beginning of %u versions", version, matches + current);
     else if (!found)
-        ret = hr_fail(err, HR_E_NOT_FOUND, "no version '%s' of this dataset", version);
+        ret = hr_fail(err, HR_E_NOT_FOUND, "no version '%s' of this dataset ('headrace versions' lists them)", version);
     else
         ret = read_kept(folder, found, manifest, err);
     if (ret < 0 && !found)

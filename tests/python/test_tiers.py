@@ -110,6 +110,13 @@ class Tiers(Packing):
         with Image.open(io.BytesIO(self.extract("a.webp", "small"))) as small:
             self.assertIsNone(small.info.get("icc_profile"))
 
+    def test_pixels_have_no_original(self):
+        self.save("a.jpg", texture(50, 40, 1))
+        for options, kept in ((("--store", "raw"), False), ((), True)):
+            self.pack(*options, dst=f"ds{kept}")
+            shown = run("inspect", self.folder / f"ds{kept}", 0).stdout
+            self.assertEqual("(original " in shown, kept, shown)
+
     @staticmethod
     def profile():
         from test_icc import rgb_profile

@@ -203,8 +203,10 @@ static void add_value(struct hr_buf *b, const struct hr_dataset *d, uint64_t rec
     hr_dataset_facts(d, record, i, &facts);
     hr_buf_addf(b, "%s bytes", hr_cli_format_count(p.bytes, text));
     if (p.encoding != HR_ENCODING_AS_IS)
-        hr_buf_addf(b, ", %s (original %s bytes)", hr_inspect_encoding_name(p.encoding),
-                    hr_cli_format_count(hr_dataset_original_bytes(d, record, i), text));
+        hr_buf_addf(b, ", %s", hr_inspect_encoding_name(p.encoding));
+    uint64_t original = hr_dataset_original_bytes(d, record, i);
+    if (original != p.bytes) /* pixels alone have none */
+        hr_buf_addf(b, " (original %s bytes)", hr_cli_format_count(original, text));
     if (hr_inspect_progressive(d, record, i, p.encoding))
         hr_buf_add_str(b, ", progressive");
     add_facts(b, &facts);
