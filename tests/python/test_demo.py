@@ -37,3 +37,12 @@ def test_it_learns_from_all_fields(pipeline):
 
 def test_it_ends_in_time(pipeline):
     assert train(pipeline, "--steps", "1000000", "--seconds", "0.5")[0] < 1000000
+
+
+@pytest.mark.parametrize("records, batch", ((3, 1), (100, 8), (400, 8)))
+def test_the_batch_of_a_demo_is_small_and_fits(tmp_path, records, batch):
+    line = next(x for x in (ROOT / "tools" / "demo").read_text().splitlines() if x.startswith("sed -i"))
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(feed.run("init", feed.synth("images", records, "--width", 96, "--height", 80)).stdout)
+    subprocess.run(["bash", "-euc", line], env={**os.environ, "work": str(tmp_path)}, check=True)
+    assert f"global batch {batch}" in feed.run("check", path).stdout
