@@ -1,7 +1,6 @@
 /* headrace bench: feeds a consumer in this process through the real socket, ring and client, and says
  * what bounds the rate. */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "serve/server.h"
+#include "tools/bench_storage.h"
 #include "tools/bench_verdict.h"
 #include "tools/headrace.h"
 #include "tools/interrupt.h"
@@ -97,20 +97,6 @@ struct reading {
     bool storage_known;
 };
 
-/* What this process has caused to be fetched from storage; some containers hide it. */
-static bool read_storage_bytes(uint64_t *bytes)
-{
-    FILE *f = fopen("/proc/self/io", "re");
-    char line[128];
-    bool known = false;
-
-    while (f && !known && fgets(line, sizeof(line), f))
-        known = sscanf(line, "read_bytes: %" SCNu64, bytes) == 1;
-    if (f)
-        fclose(f);
-    return known;
-}
-
 /* Sources whose mix is reported. */
 static uint32_t listed_sources(const struct hr_plan *plan)
 {
@@ -125,7 +111,9 @@ static void take_reading(struct reading *r, const struct hr_plan *plan, struct h
     for (uint32_t i = 0; i < listed_sources(plan); i++)
         r->by_source[i] = hr_engine_source_samples(hr_server_engine(server), i);
     hr_engine_stats(hr_server_engine(server), &r->engine);
-    r->storage_known = read_storage_bytes(&r->storage_bytes);
+    r->storage_known = hr_bench_storage_bytes(&r->storage_bytes);
+    for (uint32_t i = 0; i < plan->sources.count; i++)
+        r->storage_known &= hr_bench_storage_counted(plan->sources.items[i].path);
     r->consumer_wait_ns = hr_client_wait_ns(client);
     r->process_cpu_ns = hr_clock_process_ns();
     r->consumer_cpu_ns = hr_clock_thread_ns();
@@ -243,6 +231,9 @@ static int measure(const struct options *o, const struct hr_plan *plan, struct h
         return ret;
     fill_result(result, &before, &after, &counts, hr_server_engine(server));
     fill_sources(result, &before, &after, plan);
+    /* What makes these wait is not counted there. */
+    if (o->fault || strncmp(result->reader_reason, "nil", 3) == 0)
+        result->storage_known = false;
     return 0;
 }
 

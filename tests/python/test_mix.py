@@ -352,6 +352,10 @@ def test_check_and_bench_tell_what_a_window_costs_and_saves(tmp_path):
     assert 4 <= told["{'w"]["shuffle_distance"] <= 14  # 0.29 of 30
     assert 70 <= told["ful"]["shuffle_distance"] <= 105  # 0.29 of 300
     assert 3.5 < told["non"]["read_amplification"] < 4.1  # 2,000 of 500 bytes, but for the last record's gap
+    # What is slow on purpose does not come from storage, and is not told as if the page cache gave it.
+    for slow in (["--fault", "delay=1ms:1"], ["--reader", "nil", "--no-checksum"]):
+        bench = json.loads(feed.run("bench", path, "--batches", 20, "--warmup", 0, *slow, "--json").stdout)
+        assert "storage_bytes_per_s" not in bench and "page cache, and yet" not in bench["verdict"]
     assert "records stored side by side come 1 samples apart (with full: 88)" in feed.run(
         "check", feed.write_conf(tmp_path / "n.json", {**keys, "order": "none"})).stdout
 
