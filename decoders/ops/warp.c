@@ -123,13 +123,25 @@ static int64_t coarse(double v)
     return (int64_t)floor(fmax(fmin(v, 0x1p28), -0x1p28) * 65536 + 0.5) * 65536;
 }
 
+/* start + slope * y. Under a steep shear both are far outside of rows that meet the picture all the same, so only
+ * their sum is cut. */
+static int64_t coarse_row(double start, double slope, uint32_t y)
+{
+    const __int128 most = (__int128)1 << 60;
+    __int128 at = (__int128)floor(fmax(fmin(start, 0x1p60), -0x1p60) * 65536 + 0.5) +
+                  (__int128)floor(fmax(fmin(slope, 0x1p60), -0x1p60) * 65536 + 0.5) * y;
+
+    at *= 65536;
+    return (int64_t)(at > most ? most : at < -most ? -most : at);
+}
+
 static void start_row(const struct hr_step *step, struct hr_warp *warp, uint32_t y, bool is_coarse_map)
 {
     const double *m = step->map;
 
     if (is_coarse_map) {
-        warp->u = coarse(m[2] + m[0] * 0.5 + m[1] * 0.5) + coarse(m[1]) * y;
-        warp->v = coarse(m[5] + m[3] * 0.5 + m[4] * 0.5) + coarse(m[4]) * y;
+        warp->u = coarse_row(m[2] + m[0] * 0.5 + m[1] * 0.5, m[1], y);
+        warp->v = coarse_row(m[5] + m[3] * 0.5 + m[4] * 0.5, m[4], y);
     } else {
         warp->u = fixed(m[0] * 0.5 + m[1] * (y + 0.5) + m[2]);
         warp->v = fixed(m[3] * 0.5 + m[4] * (y + 0.5) + m[5]);

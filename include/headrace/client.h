@@ -39,7 +39,8 @@ struct hr_batch;
 struct hr_client_options {
     size_t struct_bytes;     /* sizeof(struct hr_client_options) */
     int32_t rank, world;     /* -1 = from RANK / WORLD_SIZE, SLURM_PROCID / SLURM_NTASKS,
-                                OMPI_COMM_WORLD_RANK / _SIZE, PMI_RANK / PMI_SIZE; else 0 of 1 */
+                                OMPI_COMM_WORLD_RANK / _SIZE, PMI_RANK / PMI_SIZE; else 0 of 1. A
+                                rank above 0 without a size is HR_E_USAGE */
     const char *state;       /* JSON state to go on from; NULL = from the beginning */
     int32_t force_state;     /* accept this state even if it is of another dataset or plan */
     int32_t shared;          /* attach as a read-only replica */

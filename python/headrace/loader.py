@@ -109,7 +109,7 @@ class Loader:
                  which ends with this process however that ends. Or "unix:/path/to.sock": attaches
                  to one that runs.
     rank, world: this trainer's share; by default from the launcher's environment (RANK and
-                 WORLD_SIZE, SLURM_*, OMPI_*, PMI_*), else 0 of 1
+                 WORLD_SIZE, SLURM_*, OMPI_*, PMI_*), else 0 of 1; a rank above 0 without a size is refused
     state:       a state_dict() to go on from
     timeout:     seconds to wait for the sidecar to answer, and for a lost one to come back;
                  float("inf") waits for ever

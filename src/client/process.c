@@ -124,6 +124,15 @@ static int from_environment(int32_t *rank, int32_t *world, struct hr_error *err)
         hr_error_hint(err, "set them right, or give rank and world to the client");
         return HR_E_USAGE;
     }
+    for (size_t i = 0; i < HR_ARRAY_SIZE(names); i++) {
+        const char *r = getenv(names[i][0]);
+        if (!r || strcmp(r, "0") == 0) /* a batch job's own script is SLURM_PROCID 0, often without SLURM_NTASKS */
+            continue;
+        hr_fail(err, HR_E_USAGE, "%s is '%s' and there is no %s: as the only rank it would be given what all the "
+                "others are given", names[i][0], r, names[i][1]);
+        hr_error_hint(err, "set %s, or give rank and world to the client", names[i][1]);
+        return HR_E_USAGE;
+    }
     *rank = 0;
     *world = 1;
     return 0;

@@ -19,7 +19,7 @@
 #include "base/mem.h"
 
 /* The set's size: for as many records as the budget allows, and one more. */
-enum { SET_BITS_LEAST = 16, SET_BITS_MOST = 24 };
+enum { SET_BITS_LEAST = 16, SET_BITS_MOST = 24, MOST_TOLD_APART = 1 << (SET_BITS_MOST - 1) };
 enum { MIN_RECORDS = 16, IDS_PER_LINE = 32, MENDED_LOGGED = 16 };
 
 struct known {
@@ -155,7 +155,7 @@ static void open_quarantine(struct hr_bad *bad)
     if (!bad->quarantine_path)
         return;
     bad->quarantine_fd =
-        hr_fd_open(bad->quarantine_path, O_WRONLY | O_CREAT | O_APPEND, 0666, &why);
+        hr_fd_open(bad->quarantine_path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0666, &why); /* it may be a pipe */
     if (bad->quarantine_fd < 0) {
         hr_log_error(HR_LOG_WARN, "bad records will not be listed", &why);
         bad->quarantine_fd = -1;
@@ -171,7 +171,8 @@ static uint64_t most_records(const struct hr_plan *plan)
 
     if (share < MIN_RECORDS)
         return MIN_RECORDS;
-    return share < (double)plan->sources.kept ? (uint64_t)share : plan->sources.kept;
+    uint64_t most = share < (double)plan->sources.kept ? (uint64_t)share : plan->sources.kept;
+    return hr_min_u64(most, MOST_TOLD_APART - 1);
 }
 
 static int make_set(struct hr_bad *bad)

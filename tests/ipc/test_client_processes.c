@@ -230,6 +230,18 @@ static void rank_comes_from_the_launcher(void **state)
     rank = world = -1;
     assert_int_equal(hr_process_rank(&rank, &world, &err), HR_E_USAGE);
     assert_non_null(strstr(err.text, "WORLD_SIZE"));
+    unsetenv("WORLD_SIZE");
+    rank = world = -1;
+    assert_int_equal(hr_process_rank(&rank, &world, &err), 0); /* the whole pair counts */
+    assert_int_equal(rank, 3);
+    unsetenv("SLURM_NTASKS");
+    unsetenv("SLURM_PROCID");
+    rank = world = -1;
+    assert_int_equal(hr_process_rank(&rank, &world, &err), HR_E_USAGE);
+    assert_non_null(strstr(err.text, "WORLD_SIZE"));
+    setenv("RANK", "0", 1);
+    assert_int_equal(hr_process_rank(&rank, &world, &err), 0);
+    assert_int_equal(world, 1);
     rank = 4, world = 4;
     assert_int_equal(hr_process_rank(&rank, &world, &err), HR_E_USAGE);
     for (size_t i = 0; i < HR_ARRAY_SIZE(names); i++)

@@ -199,6 +199,14 @@ def test_what_is_in_the_quarantine_file_swallows_no_line(tmp_path, before):
     assert sorted(json.loads(line)["record"] for line in lines if line) == [0, 1, 2]
 
 
+def test_a_quarantine_pipe_that_nobody_reads_stops_nothing(tmp_path):
+    os.mkfifo(tmp_path / "q")
+    with feed.Sidecar(feed.conf(texts(tmp_path / "d", 20, 3), batch=10, order="none", bad_budget=1, epochs=1),
+                      "--quarantine", tmp_path / "q") as sidecar:
+        with headrace.Loader(sidecar.address, timeout=20) as loader:
+            assert len(list(loader)) == 2
+
+
 def test_the_budget_ends_a_run_of_rubbish(tmp_path):
     dataset = make(tmp_path, spoil=range(0, 40, 2))
     with pytest.raises(headrace.BudgetError, match="bad_budget"):

@@ -220,6 +220,28 @@ static void masks_move_and_do_not_change(void **state)
     hr_picture_destroy(picture);
 }
 
+/* Of a tall picture sheared so steeply that its rows lie thousands of millions of pixels apart, one meets it. */
+static void steep_shears_find_their_row(void **state)
+{
+    enum { W = 3, H = 32767, MEETS = 20000, SOURCE = 500 };
+    static const double slopes[] = {0x1p20, -0x1p20, 0x1p33, -0x1p33};
+
+    for (size_t k = 0; k < HR_ARRAY_SIZE(slopes); k++) {
+        struct hr_canvas canvas = {0};
+        struct hr_steps steps = {.count = 1, .steps = {{
+            .kind = HR_STEP_WARP, .interpolation = HR_INTERPOLATION_NEAREST, .fill = {77},
+            .map = {1, 1e-9, 0, 0, slopes[k], SOURCE + 0.5 - slopes[k] * (MEETS + 0.5), 0, 0, 1}}}};
+        assert_int_equal(hr_canvas_size(&canvas, W, H, 1), 0);
+        for (uint32_t y = 0; y < H; y++)
+            memset(canvas.pixels + (size_t)y * W, (int)(y % 76), W);
+        assert_int_equal(hr_canvas_run(&canvas, &steps), 0);
+        for (uint32_t y = 0; y < H; y++)
+            for (uint32_t x = 0; x < W; x++)
+                assert_int_equal(canvas.pixels[(size_t)y * W + x], y == MEETS ? SOURCE % 76 : 77);
+        hr_canvas_finish(&canvas);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +249,7 @@ int main(void)
         cmocka_unit_test(stages_are_as_few_as_can_be),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(masks_move_and_do_not_change),
+        cmocka_unit_test(steep_shears_find_their_row),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
