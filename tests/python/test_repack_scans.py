@@ -82,7 +82,7 @@ class Scans(Folder):
         done = subprocess.run([BIN, "rjpeg", str(path)], capture_output=True, text=True, check=True)
         self.assertTrue(done.stdout.endswith("us, progressive, cmyk\n"), done.stdout)
         done = subprocess.run([BIN, "pack", str(self.folder), str(self.folder / "out")], capture_output=True, text=True)
-        self.assertIn("1 JPEG pictures repacked (1 progressive, 1 cmyk; ", done.stdout)
+        self.assertIn("1 JPEG picture repacked (1 progressive, 1 cmyk; ", done.stdout)
         shown = [subprocess.run([BIN, "inspect", str(self.folder / "out"), "0", *flags], capture_output=True, text=True,
                                 check=True).stdout for flags in ((), ("--json",))]
         self.assertIn("repacked-jpeg (original", shown[0])
