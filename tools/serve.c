@@ -21,7 +21,7 @@ struct options {
     const char *socket, *reader, *quarantine, *fault;
     int64_t fd, workers, max_restarts;
     int io;
-    bool private_one, no_supervise;
+    bool no_supervise;
     double grace, decode_limit, detach_slow;
 };
 
@@ -47,8 +47,6 @@ static const struct hr_opt opts[] = {
     {"fd", 0, HR_OPT_INT, "N", offsetof(struct options, fd),
      "serve one trainer over this inherited, connected socket, and end when it leaves", .fallback = "-1", .min = -1,
      .max = 1 << 20},
-    {"private", 0, HR_OPT_FLAG, NULL, offsetof(struct options, private_one),
-     "nothing that --fd does not say already; kept for callers that give it"},
     {"workers", 'w', HR_OPT_INT, "N", offsetof(struct options, workers),
      "decoding threads; default: the pipeline file's, else the CPU quota", .fallback = "auto",
      .min = 0, .max = 1024},

@@ -202,7 +202,7 @@ static int run(struct hr_child *child, int config_fd, int sock, struct hr_error 
 {
     char fd_text[12];
     const char *config = child->config_is_text ? "-" : child->config;
-    const char *argv[] = {child->binary, "serve", config, "--fd", fd_text, "--private", NULL};
+    const char *argv[] = {child->binary, "serve", config, "--fd", fd_text, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
 

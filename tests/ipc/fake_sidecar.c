@@ -1,7 +1,7 @@
 /* A sidecar that reads nothing and decodes nothing: it speaks the protocol and feeds numbered
  * batches from the ring, so that clients can be tested without a dataset.
  *
- * usage: fake_sidecar [serve CONFIG] (--socket PATH | --fd N) [--private] [key=value ...]
+ * usage: fake_sidecar [serve CONFIG] (--socket PATH | --fd N) [key=value ...]
  * Keys also come from CONFIG ("-" = stdin) when it holds "key": value, and from $FAKE_SIDECAR:
  *   slots count steps epochs shared    the ring and the plan
  *   delay_ms                           before each batch
@@ -344,16 +344,16 @@ static void wait_for_events(int timeout_ms)
 static void read_arguments(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "serve") == 0 && i + 1 < argc)
+        if (strcmp(argv[i], "serve") == 0 && i + 1 < argc) {
             read_config(argv[++i]);
-        else if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc)
+        } else if (strcmp(argv[i], "--socket") == 0 && i + 1 < argc) {
             self.listener = listen_at(argv[++i]);
-        else if (strcmp(argv[i], "--fd") == 0 && i + 1 < argc)
+        } else if (strcmp(argv[i], "--fd") == 0 && i + 1 < argc) {
             self.trainers[0].sock = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--private") == 0)
             self.private = true;
-        else
+        } else {
             read_options(argv[i]);
+        }
     }
     read_options(getenv("FAKE_SIDECAR"));
 }
