@@ -1,10 +1,15 @@
-"""A test that hangs fails after HR_TEST_SECONDS (300), where it stood; the others go on."""
+"""A test that hangs fails after HR_TEST_SECONDS (300), where it stood; the others go on. Ctrl-C is heard, also where
+the tests run in the background of a shell that has it ignored."""
 import os
 import signal
 
 import pytest
 
 SECONDS = int(os.environ.get("HR_TEST_SECONDS", "300"))
+
+# An ignored signal stays ignored in everything that is started.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
