@@ -1,6 +1,4 @@
 /* From a record to the batch that delivers it: the inverse of hr_order_place(). */
-#include <string.h>
-
 #include "order/mix.h"
 #include "order/order.h"
 #include "order/selection.h"
@@ -27,7 +25,7 @@ bool hr_order_find(const struct hr_order *order, uint32_t source, uint64_t recor
 {
     uint64_t index = record;
 
-    if (source >= (order->mix && order->spec.source_count ? order->spec.source_count : 1))
+    if (source >= (order->mix ? order->spec.source_count : 1))
         return false;
     const struct hr_sequence *s = order->mix ? hr_mix_sequence(order->mix, source) : &order->whole;
     if (s->selection && !hr_selection_find(s->selection, record, &index))

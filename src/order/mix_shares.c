@@ -1,7 +1,6 @@
 /* Mixtures set up: whole-number shares of weights or repeats, and how long an epoch is. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "order/mix_parts.h"
